@@ -1,0 +1,63 @@
+// Package tool is the contract that every tool of the module keeps: a name, a
+// description and JSON schemas for a model, one call, one bounded result. The
+// packages toolbash, toolpwsh and toolpty implement it; hosts (the MCP server,
+// an embedding program) use it.
+package tool
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/shellstead/shellstead/terminals"
+)
+
+// Tool is one tool that a model can call. It is safe for concurrent use.
+type Tool interface {
+	Spec() Spec
+
+	// Call runs the tool for owner. It always returns a result: bad arguments
+	// and failures are results with IsError set, whose text tells the model
+	// what to do next. When ctx ends the call ends with its cause.
+	Call(ctx context.Context, owner *terminals.Owner, call Call) Result
+}
+
+// Spec is what a host publishes of a tool. It does not change while the tool
+// lives.
+type Spec struct {
+	Name         string          `json:"name"`
+	Title        string          `json:"title"`
+	Description  string          `json:"description"`
+	InputSchema  json.RawMessage `json:"inputSchema"`
+	OutputSchema json.RawMessage `json:"outputSchema,omitempty"`
+	ReadOnly     bool            `json:"readOnly"`    // never changes anything
+	Destructive  bool            `json:"destructive"` // may destroy data
+	OpenWorld    bool            `json:"openWorld"`   // reaches beyond this machine
+}
+
+// Call is one call.
+type Call struct {
+	Arguments json.RawMessage
+
+	// Progress, when not nil, is called while the call runs with text for a
+	// person, from one goroutine at a time, never after Call has returned.
+	Progress func(text string)
+}
+
+// Intent tells a user interface how to show a call.
+type Intent string
+
+// The display intents.
+const (
+	IntentTerminal Intent = "terminal"
+	IntentExecute  Intent = "execute"
+	IntentRead     Intent = "read"
+	IntentDelete   Intent = "delete"
+)
+
+// Result is one result.
+type Result struct {
+	Text       string
+	Structured any // marshals to an object that OutputSchema describes; nil for none
+	IsError    bool
+	Intent     Intent
+}
