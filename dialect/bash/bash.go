@@ -1,0 +1,249 @@
+// Package bash is the dialect of bash 3.2 to 5.3.
+//
+// A shell gets its bootstrap by a private pipe as its rc file, so the secret of
+// its markers is in no file, argument, environment or inherited descriptor. The
+// bootstrap defines a few read-only functions whose names start with __shs_ and
+// installs two markers that a prompt prints, one from PROMPT_COMMAND and one in
+// PS1: whatever a user does to one of them, the other still comes.
+//
+// A marker is an OSC sequence with the shell's secret:
+//
+//	ESC ] 7771 ; secret ; S ; seq BEL                                   start
+//	ESC ] 7771 ; secret ; D ; seq ; status ; version ; flags ; cwd BEL  done
+//	ESC ] 7771 ; secret ; A ; seq ; status BEL                          prompt
+//	ESC ] 7771 ; secret ; P ; seq BEL                                   continuation
+//
+// A program travels as a file that the shell sources, so its text never passes
+// a line editor and has no length limit. The line that is typed is a list, not
+// a single command: an interrupt then ends the whole program (bash 4.4 and
+// later go on with the next line of a file that was sourced alone).
+package bash
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/dialect"
+)
+
+// Prompt is the printable prompt of an interactive shell.
+const Prompt = "$ "
+
+// maxPayload bounds a marker's payload: a quoted PATH_MAX of 4096 bytes may
+// take four characters a byte.
+const maxPayload = 20 << 10
+
+// Dialect is the bash dialect.
+type Dialect struct{}
+
+var _ dialect.Dialect = Dialect{}
+
+// Name returns "bash".
+func (Dialect) Name() string { return "bash" }
+
+// Program returns "bash".
+func (Dialect) Program() string { return "bash" }
+
+// New returns a new shell's state.
+func (Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
+	if len(setup.Secret) < 32 || strings.Trim(setup.Secret, "0123456789abcdef") != "" {
+		return nil, fmt.Errorf("bash: the secret needs at least 128 bits in hexadecimal")
+	}
+	return &shell{setup: setup}, nil
+}
+
+// shell is what is known about one running bash.
+type shell struct {
+	setup   dialect.Setup
+	version version
+	typed   string // the last line given to the shell, which the terminal echoes
+	flags   string // options and oddities that the last prompt reported
+	debug   bool   // a DEBUG trap is set
+}
+
+type version struct{ major, minor int }
+
+func (v version) before(major, minor int) bool {
+	return v.major != 0 && (v.major < major || v.major == major && v.minor < minor)
+}
+
+func (s *shell) Launch() dialect.Launch {
+	l := dialect.Launch{
+		Args:      s.args,
+		Bootstrap: s.bootstrap,
+		Env:       []string{"BASH_SILENCE_DEPRECATION_WARNING=1"},
+		// What a parent shell exports must not reach into this one: start-up
+		// files, prompts, traces, time-outs, functions.
+		Unset: []string{"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "HISTFILE",
+			"BASH_XTRACEFD", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT", "TMOUT", "IGNOREEOF", "BASH_FUNC_*"},
+		// Echo stays on in command mode too: a program that asks for a password
+		// turns it off, and that is how a password prompt is known. The echo of
+		// the one line that is typed comes before the start marker and is cut.
+		Modes: backend.Modes{Canonical: true, Echo: true, Signals: true, InputCR: true, NoFlush: true},
+	}
+	if s.setup.CommandMode {
+		l.Env = append(l.Env, "TERM=dumb")
+		return l
+	}
+	l.Env = append(l.Env, "TERM=xterm-256color")
+	l.Modes.OutputProc = true
+	l.Prompt = Prompt
+	return l
+}
+
+func (s *shell) args(ch backend.ChannelRef) []string {
+	if len(s.setup.Args) > 0 {
+		// The rc file is not a choice: without it the shell has no markers.
+		return append([]string{"--noprofile", "--rcfile", ch.Path}, s.setup.Args...)
+	}
+	args := []string{"--noprofile", "--rcfile", ch.Path}
+	if s.setup.CommandMode {
+		args = append(args, "--noediting") // long options come before -i
+	}
+	return append(args, "-i")
+}
+
+func (s *shell) Marker() dialect.Marker {
+	return dialect.Marker{Prefix: []byte(markerStart + s.setup.Secret + ";"), End: []byte(markerEnd), Max: maxPayload}
+}
+
+func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
+	kind, rest, _ := bytes.Cut(payload, []byte{';'})
+	if len(kind) != 1 {
+		return dialect.Mark{}, false
+	}
+	fields := strings.SplitN(string(rest), ";", 5)
+	var m dialect.Mark
+	if fields[0] != "" { // a user may have unset the variable
+		seq, err := strconv.ParseUint(fields[0], 10, 64)
+		if err != nil {
+			return dialect.Mark{}, false
+		}
+		m.Seq = seq
+	}
+	if len(fields) > 1 {
+		if n, err := strconv.Atoi(fields[1]); err == nil {
+			m.Status, m.HasStatus = n, true
+		}
+	}
+	switch kind[0] {
+	case 'S':
+		m.Kind = dialect.Start
+	case 'P':
+		m.Kind = dialect.Continuation
+	case 'A':
+		m.Kind = dialect.Prompt
+	case 'D':
+		m.Kind = dialect.Done
+		if len(fields) != 5 || !m.HasStatus {
+			return dialect.Mark{}, false
+		}
+		major, minor, _ := strings.Cut(fields[2], ".")
+		s.version.major, _ = strconv.Atoi(major)
+		s.version.minor, _ = strconv.Atoi(minor)
+		s.flags, s.debug = fields[3], false
+		m.Cwd, m.HasCwd = unquote(fields[4])
+	default:
+		return dialect.Mark{}, false
+	}
+	return m, true
+}
+
+// Command delivers a program as a file. NUL is the one byte that bash cannot
+// hold. A byte order mark at the beginning is not part of the program.
+func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
+	text := strings.TrimPrefix(script.Text, "\ufeff")
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		return dialect.Delivery{}, fmt.Errorf(
+			"the command contains a NUL byte at offset %d, which bash cannot hold: write it as an escape, for instance printf '\\0'", i)
+	}
+	name := "c" + strconv.FormatUint(script.Seq, 10)
+	source := `\. ` + quote(path.Join(script.Dir, name))
+	switch {
+	case strings.Contains(s.flags, "f"): // a function named . exists
+		source = `\builtin ` + source[1:]
+	case strings.Contains(s.flags, "d"): // the builtin . is disabled
+		source = `\source` + source[2:]
+	}
+	if s.version.before(4, 4) {
+		// Before 4.4 an interrupt ends no list, but it ends a loop.
+		source = "for __shs_l in 1; do " + source + "; done"
+	}
+	// The start marks the program's beginning and shows it the status of the
+	// last command. The && keeps that status from ending a shell under set -e
+	// and from an ERR trap.
+	start := fmt.Sprintf(`{ \__shs_s %d %d && ((1)); } 2>/dev/null; `, script.Seq, script.Status)
+	line := start + source
+	if s.debug || strings.Contains(s.flags, "x") {
+		// Traces and a DEBUG trap would show the sourcing itself: the start
+		// comes from inside the file, on its first line so that line numbers
+		// stay right.
+		line = fmt.Sprintf("__shs_n=%d; %s", script.Seq, source)
+		text = strings.Replace(start, "2>/dev/null", ">/dev/null 2>&1", 1) + text
+	}
+	s.typed = line + "\n"
+	return dialect.Delivery{
+		Files:    []dialect.File{{Name: name, Data: []byte(text)}},
+		Terminal: []byte(s.typed),
+	}, nil
+}
+
+// Resync has the shell print its done marker, which repairs the others.
+func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
+	return dialect.Delivery{Terminal: []byte(`\__shs_d "$?" && ((1))` + "\n")}, nil
+}
+
+// Trailer knows two things that bash prints between a program and the done
+// marker: a newline after an interrupt, and under set -v the text of
+// PROMPT_COMMAND.
+func (s *shell) Trailer(tail []byte, interrupted bool) int {
+	n := 0
+	if interrupted && bytes.HasSuffix(tail, []byte{'\n'}) {
+		n = 1
+	}
+	if echo := hook + "\n"; bytes.IndexByte(tail, '{') >= 0 {
+		for k := min(len(echo), len(tail)); k > n; k-- {
+			if bytes.HasSuffix(tail, []byte(echo[:k])) {
+				return k
+			}
+		}
+	}
+	return n
+}
+
+// Noise learns from the text after the done marker whether a DEBUG trap is set.
+// The terminal's echo of the typed line, and what a DEBUG trap or a trace prints
+// for it, are the shell's own doing.
+func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
+	if where == dialect.Prompt {
+		s.debug = bytes.Contains(text, []byte("trap -- ")) && !bytes.Contains(text, []byte("trap -- - DEBUG"))
+		return nil
+	}
+	if s.debug {
+		return nil
+	}
+	text = bytes.Replace(text, []byte(s.typed), nil, 1)
+	if !bytes.Contains(text, []byte("__shs_")) {
+		return text
+	}
+	var kept []byte
+	for line := range bytes.Lines(text) {
+		if !bytes.Contains(line, []byte("__shs_")) {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
+}
+
+// Interrupted maps the status 1 that a loop of bash before 4.4 has after an
+// interrupt.
+func (s *shell) Interrupted(m dialect.Mark) dialect.Mark {
+	if s.version.before(4, 4) && m.Status == 1 {
+		m.Status = 130
+	}
+	return m
+}

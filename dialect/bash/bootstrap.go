@@ -1,0 +1,79 @@
+package bash
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/shellstead/shellstead/backend"
+)
+
+const (
+	markerStart = "\x1b]7771;"
+	markerEnd   = "\a"
+)
+
+// hook is what PROMPT_COMMAND runs. Its output goes to /dev/null, so that
+// neither a trace nor a DEBUG trap shows; the functions write to the terminal
+// by its own name, so that no descriptor of ours is left open to close or to
+// inherit. The trap that it prints after the done marker tells the dialect that
+// a DEBUG trap exists: only the top level sees it.
+const hook = `{ \__shs_d "$?"; \builtin trap -p DEBUG >/dev/tty; } >/dev/null 2>&1`
+
+// bootstrap is the rc file. Functions and constants are read-only: a user's
+// unset, alias or function cannot take them away. \builtin in front of each
+// builtin passes by aliases and functions of that name; where builtin itself is
+// shadowed, the PS1 marker, which needs no builtin, still tells the status.
+//
+// The options a, x and v are off at the prompt and back on when a program
+// starts: nothing of ours is exported, traced or echoed.
+const bootstrap = `exec @FD@<&-
+unset HISTFILE
+set +o history +H
+__shs_n=0 __shs_f=
+__shs_1=$'\e]7771;@SECRET@;A;' __shs_2=$'\a'
+__shs_c='@HOOK@'
+__shs_a='@OPEN@${__shs_1}${__shs_n};$?${__shs_2}@CLOSE@@PROMPT@'
+__shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
+__shs_d() {
+	case $- in *a*) \builtin set +a; __shs_f=a ;; *) __shs_f= ;; esac
+	case $- in *x*) \builtin set +x; __shs_f+=x ;; esac
+	case $- in *v*) \builtin set +v; __shs_f+=v ;; esac
+	if \builtin declare -F . >/dev/null; then __shs_f+=f
+	elif ! \builtin type . >/dev/null; then __shs_f+=d; fi
+	\builtin printf '\e]7771;@SECRET@;D;%s;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$__shs_f" "$PWD" >/dev/tty
+	@EDITING@
+	[[ $PS2 == "$__shs_b" ]] || PS2=$__shs_b
+	[[ $PROMPT_COMMAND == *__shs_d* ]] || PROMPT_COMMAND=$__shs_c${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
+	[[ $PS1 == "$__shs_a" ]] || PS1=$__shs_a
+	\builtin return "$1"
+} 2>/dev/null
+__shs_s() {
+	__shs_n=$1
+	\builtin printf '\e]7771;@SECRET@;S;%s\a' "$1" >/dev/tty
+	case $__shs_f in *v*) \builtin set -v ;; esac
+	case $__shs_f in *a*) \builtin set -a ;; esac
+	case $__shs_f in *x*) \builtin set -x ;; esac
+	\builtin return "$2"
+}
+readonly __shs_1 __shs_2 __shs_a __shs_b __shs_c
+readonly -f __shs_d __shs_s
+PS1=$__shs_a PS2=$__shs_b PROMPT_COMMAND=$__shs_c
+`
+
+// noEditing puts a user's set -o vi or emacs right again: with line editing
+// switched on in a shell that was started without it, bash prints no prompt.
+const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) \builtin set +o vi +o emacs ;; esac`
+
+func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
+	open, end, prompt, editing := "", "", "", noEditing
+	if !s.setup.CommandMode {
+		open, end, prompt, editing = `\[`, `\]`, Prompt, ":"
+	}
+	return []byte(strings.NewReplacer(
+		"@FD@", strconv.FormatUint(uint64(ch.Number), 10),
+		"@SECRET@", s.setup.Secret,
+		"@HOOK@", hook,
+		"@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt,
+		"@EDITING@", editing,
+	).Replace(bootstrap))
+}
