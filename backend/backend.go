@@ -193,14 +193,18 @@ type Device interface {
 	// PendingInput is the number of typed bytes that no program has read yet.
 	PendingInput() (int, error)
 
+	// PendingOutput is the number of bytes that Read would return at once.
+	PendingOutput() (int, error)
+
 	// Signal delivers a signal by its name ("SIGINT") to the foreground process
-	// group and reports the group. SIGINT goes through the terminal where that
-	// works in every mode. A foreground that cannot be resolved is an error.
+	// group and reports the group. A foreground that cannot be resolved is an error.
 	// SIGKILL is refused while the program itself is the foreground.
 	Signal(ctx context.Context, name string) (pgid int, err error)
 
-	// Resume continues the started program after it was stopped.
-	Resume() error
+	// Interrupt delivers SIGINT to the foreground process group, in every
+	// terminal mode, and reports the group. programToo has the started program
+	// get it as well, before the group, when it is not in the foreground.
+	Interrupt(ctx context.Context, programToo bool) (pgid int, err error)
 
 	// Cwd is the started program's working directory, where the system tells.
 	Cwd() (string, error)

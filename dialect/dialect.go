@@ -60,12 +60,13 @@ type Shell interface {
 	// own machinery prints after a program (never the program's bytes). The
 	// engine holds them back; followed by a Done or Prompt mark they are
 	// dropped, otherwise they are output. interrupted says that the engine
-	// interrupted the command.
+	// interrupted the command before tail came.
 	Trailer(tail []byte, interrupted bool) int
 
-	// Noise is told what the shell printed between a Done and the Prompt that
-	// follows it, and before a Start; it returns what of it is not the shell's
-	// own doing. The engine reports that as unsolicited output.
+	// Noise returns what of text is not the shell's own doing. where says when
+	// the shell printed it: Start, after a command was delivered and before its
+	// start mark; Prompt, between a done mark and the prompt mark that follows
+	// it; Done, after its last prompt mark until it ended.
 	Noise(where Kind, text []byte) []byte
 
 	// Interrupted corrects the mark of a command that the engine interrupted,
@@ -109,6 +110,11 @@ type Launch struct {
 	// AnswerQueries says that the shell itself asks the terminal for the cursor
 	// and stalls without an answer: it is then always answered, 1;1.
 	AnswerQueries bool
+
+	// InterruptShell sends an interrupt to the shell itself as well, before its
+	// foreground program gets it: an interrupt that hits a part of a job only
+	// would otherwise let the shell go on with the rest of the command.
+	InterruptShell bool
 
 	// InterruptKeys are typed in turn, a moment apart, to interrupt the shell
 	// while it reads the terminal itself and a signal cannot end that read.

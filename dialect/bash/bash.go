@@ -80,6 +80,9 @@ func (s *shell) Launch() dialect.Launch {
 		// files, prompts, traces, time-outs, functions.
 		Unset: []string{"BASH_ENV", "ENV", "PROMPT_COMMAND", "PS0", "PS1", "PS2", "PS4", "HISTFILE",
 			"BASH_XTRACEFD", "SHELLOPTS", "BASHOPTS", "POSIXLY_CORRECT", "TMOUT", "IGNOREEOF", "BASH_FUNC_*"},
+		// Bash keeps its own interrupt until its foreground job has ended, then
+		// drops the rest of the command.
+		InterruptShell: s.setup.CommandMode,
 		// Echo stays on in command mode too: a program that asks for a password
 		// turns it off, and that is how a password prompt is known. The echo of
 		// the one line that is typed comes before the start marker and is cut.
@@ -194,16 +197,22 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 
 // Resync has the shell print its done marker, which repairs the others.
 func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
-	return dialect.Delivery{Terminal: []byte(`\__shs_d "$?" && ((1))` + "\n")}, nil
+	return dialect.Delivery{Terminal: fmt.Appendf(nil, "\\__shs_d \"$?\" %d && ((1))\n", seq)}, nil
 }
 
 // Trailer knows two things that bash prints between a program and the done
-// marker: a newline after an interrupt, and under set -v the text of
-// PROMPT_COMMAND.
+// marker. After an interrupt each of its processes that was not a program yet
+// prints a newline, and so does the shell: a run of newlines that came after the
+// interrupt is theirs, but for the one that ends a line of text. Under set -v it
+// prints the text of PROMPT_COMMAND.
 func (s *shell) Trailer(tail []byte, interrupted bool) int {
 	n := 0
-	if interrupted && bytes.HasSuffix(tail, []byte{'\n'}) {
-		n = 1
+	if interrupted {
+		text := len(bytes.TrimRight(tail, "\n"))
+		n = len(tail) - text
+		if text > 0 && n > 0 {
+			n--
+		}
 	}
 	if echo := hook + "\n"; bytes.IndexByte(tail, '{') >= 0 {
 		for k := min(len(echo), len(tail)); k > n; k-- {
@@ -222,6 +231,9 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	if where == dialect.Prompt {
 		s.debug = bytes.Contains(text, []byte("trap -- ")) && !bytes.Contains(text, []byte("trap -- - DEBUG"))
 		return nil
+	}
+	if where == dialect.Done {
+		return bytes.TrimSuffix(text, []byte("exit\n")) // said at the end of its input
 	}
 	if s.debug {
 		return nil

@@ -99,7 +99,10 @@ func TestCommand(t *testing.T) {
 func TestTrailer(t *testing.T) {
 	s := newShell(t)
 	assert.Equal(t, 0, s.Trailer([]byte("out\n"), false))
-	assert.Equal(t, 1, s.Trailer([]byte("out\n"), true))
+	assert.Equal(t, 0, s.Trailer([]byte("out\n"), true), "the end of a line of text")
+	assert.Equal(t, 2, s.Trailer([]byte("out\n\n\n"), true))
+	assert.Equal(t, 2, s.Trailer([]byte("\n\n"), true))
+	assert.Equal(t, 0, s.Trailer([]byte("\n\nout"), true))
 	assert.Equal(t, len(hook)+1, s.Trailer([]byte("out\n"+hook+"\n"), false))
 	assert.Equal(t, 5, s.Trailer([]byte("out\n"+hook[:5]), false))
 	assert.Equal(t, 0, s.Trailer([]byte("out}"), false))

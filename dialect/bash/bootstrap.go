@@ -35,6 +35,7 @@ __shs_c='@HOOK@'
 __shs_a='@OPEN@${__shs_1}${__shs_n};$?${__shs_2}@CLOSE@@PROMPT@'
 __shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
 __shs_d() {
+	[[ -z ${2-} ]] || __shs_n=$2
 	case $- in *a*) \builtin set +a; __shs_f=a ;; *) __shs_f= ;; esac
 	case $- in *x*) \builtin set +x; __shs_f+=x ;; esac
 	case $- in *v*) \builtin set +v; __shs_f+=v ;; esac

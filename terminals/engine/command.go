@@ -1,0 +1,346 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/dialect"
+	"github.com/shellstead/shellstead/terminals"
+)
+
+const (
+	// deliverWithin bounds the delivery of a command to a shell that is at its
+	// prompt and therefore reads at once.
+	deliverWithin = 10 * time.Second
+
+	// interruptEvery is the pause before an interrupt is repeated while the
+	// operation is young: a program that is just starting can miss the first.
+	interruptEvery = 50 * time.Millisecond
+	youngFor       = 250 * time.Millisecond
+
+	// interruptAgain is the pause later on: many programs take a second
+	// interrupt for an order to drop everything.
+	interruptAgain = time.Second
+
+	// startWithin is how long an interrupt waits for a shell to start what it
+	// was just given before the unread input is taken back.
+	startWithin = 20 * time.Millisecond
+)
+
+type commandRun struct {
+	s  *session
+	op *operation
+}
+
+// StartCommand implements [terminals.CommandSession].
+func (s *session) StartCommand(ctx context.Context, req terminals.CommandRequest) (terminals.CommandRun, error) {
+	if !s.command {
+		return nil, &terminals.Error{Code: terminals.Unsupported, Message: "this session is interactive; type into it with a send"}
+	}
+	return s.startCommand(ctx, req)
+}
+
+func (s *session) startCommand(ctx context.Context, req terminals.CommandRequest) (*commandRun, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	op := newOperation(opCommand)
+	op.sink, op.confirm = req.Sink, req.WaitConfirm
+	if op.confirm <= 0 {
+		op.confirm = defaultConfirm
+	}
+	if err := s.reserve(op); err != nil {
+		return nil, err
+	}
+	s.feeding.Lock()
+	defer s.leave()
+	if op.over { // the shell has just ended
+		return nil, s.usable()
+	}
+	if err := s.deliverCommand(ctx, op, req.Text); err != nil {
+		s.abandon(op)
+		if cause := context.Cause(ctx); cause != nil {
+			return nil, cause
+		}
+		return nil, err
+	}
+	run := &commandRun{s: s, op: op}
+	s.mu.Lock()
+	s.probe.Reset(backOff[0])
+	s.mu.Unlock()
+	return run, nil
+}
+
+// reserve makes op the session's one operation.
+func (s *session) reserve(op *operation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refusal(); err != nil {
+		return err
+	}
+	if s.op != nil {
+		return &terminals.Error{Code: terminals.SendActive, Message: "the session is busy with an earlier input; wait for it, or interrupt it"}
+	}
+	s.op = op
+	if op.kind == opCommand {
+		s.seq++
+		op.seq = s.seq
+	}
+	return nil
+}
+
+// abandon ends an operation that never reached the shell.
+func (s *session) abandon(op *operation) {
+	s.dev.FlushInput()
+	s.finish(op)
+}
+
+// deliverCommand hands the program to the shell. The caller holds feeding.
+func (s *session) deliverCommand(ctx context.Context, op *operation, text string) error {
+	d, err := s.shell.Command(dialect.Script{Seq: op.seq, Text: text, Status: s.last.Status, Dir: s.dir})
+	if err != nil {
+		return &terminals.Error{Code: terminals.InvalidArgument, Message: err.Error()}
+	}
+	// A program may have left the terminal in other modes, and unread input:
+	// neither is this command's.
+	if m, err := s.dev.Modes(); err == nil && m != s.launch.Modes {
+		if err := s.dev.SetModes(s.launch.Modes); err != nil {
+			return err
+		}
+	}
+	if err := s.dev.FlushInput(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, deliverWithin, errors.New("the shell does not read its input"))
+	defer cancel()
+	if s.repair {
+		if r, err := s.shell.Resync(op.seq - 1); err == nil {
+			if err := s.deliver(ctx, r); err != nil {
+				return err
+			}
+		}
+	}
+	for _, f := range d.Files {
+		op.files = append(op.files, f.Name)
+	}
+	if err := s.deliver(ctx, d); err != nil {
+		return err
+	}
+	s.repair = false
+	return nil
+}
+
+// deliver carries a delivery to the shell.
+func (s *session) deliver(ctx context.Context, d dialect.Delivery) error {
+	for _, f := range d.Files {
+		if err := os.WriteFile(filepath.Join(s.dir, f.Name), f.Data, 0o600); err != nil {
+			return fmt.Errorf("the command could not be handed to the shell (free the disk, or set TMPDIR): %w", err)
+		}
+	}
+	if len(d.Channel) > 0 {
+		ch := s.dev.Channel()
+		if ch == nil {
+			return errors.New("the shell has no command channel")
+		}
+		if err := writeChannel(ctx, ch, d.Channel); err != nil {
+			return err
+		}
+	}
+	if len(d.Terminal) > 0 {
+		if _, err := s.dev.Write(ctx, d.Terminal); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeChannel writes to the shell's channel until ctx ends, where the channel
+// can be bounded.
+func writeChannel(ctx context.Context, ch io.Writer, p []byte) error {
+	if bounded, ok := ch.(interface{ SetWriteDeadline(time.Time) error }); ok {
+		if err := bounded.SetWriteDeadline(time.Time{}); err == nil {
+			stop := context.AfterFunc(ctx, func() { _ = bounded.SetWriteDeadline(time.Now()) })
+			defer stop()
+		}
+	}
+	if _, err := ch.Write(p); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return err
+	}
+	return nil
+}
+
+// watch counts the caller among those who want news and returns how to stop.
+func (r *commandRun) watch() func() {
+	s, op := r.s, r.op
+	s.mu.Lock()
+	op.watchers++
+	if s.op == op {
+		s.probe.Reset(backOff[0])
+	}
+	s.mu.Unlock()
+	return func() {
+		s.mu.Lock()
+		op.watchers--
+		s.mu.Unlock()
+	}
+}
+
+// news returns what there is to report, or a channel that is closed when that
+// may have changed.
+func (r *commandRun) news() (*terminals.CommandResult, <-chan struct{}) {
+	s, op := r.s, r.op
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case op.over:
+		res := op.result
+		return &res, nil
+	case op.stuck && !op.reported:
+		op.reported = true
+		return &terminals.CommandResult{State: terminals.ShellStuck, Status: s.status}, nil
+	case op.waiting != nil && !op.reported:
+		op.reported = true
+		return &terminals.CommandResult{State: terminals.Waiting, Status: s.status, NeedsInput: op.waiting, Cwd: s.last.Cwd}, nil
+	}
+	return nil, op.bell
+}
+
+// Wait implements [terminals.CommandRun].
+func (r *commandRun) Wait(ctx context.Context) (terminals.CommandResult, error) {
+	defer r.watch()()
+	for {
+		res, bell := r.news()
+		if res != nil {
+			return *res, nil
+		}
+		select {
+		case <-bell:
+		case <-ctx.Done():
+			return terminals.CommandResult{}, context.Cause(ctx)
+		}
+	}
+}
+
+// Settled implements [terminals.CommandRun].
+func (r *commandRun) Settled() <-chan struct{} { return r.op.end }
+
+// Interrupt implements [terminals.CommandRun].
+func (r *commandRun) Interrupt(ctx context.Context) error {
+	defer r.watch()()
+	s, op := r.s, r.op
+	op.interrupted.Store(true)
+	if !op.started.Load() {
+		if over, err := op.pause(ctx, startWithin); over || err != nil {
+			return err
+		}
+		if n, err := s.dev.PendingInput(); err == nil && n > 0 {
+			// The shell has not read the command: take it back. What it read
+			// meanwhile is interrupted below.
+			if err := s.takeBack(op); err != nil {
+				return err
+			}
+		}
+	}
+	return op.interruptUntilOver(ctx, s)
+}
+
+// takeBack drops the input of op that no program has read yet.
+func (s *session) takeBack(op *operation) error {
+	if !s.beginSettling(op) {
+		return nil // it was read after all
+	}
+	defer s.settle(op)
+	return s.dev.FlushInput()
+}
+
+// interruptUntilOver repeats the interrupt. While the program's last words still
+// come it holds back: a second interrupt would hit the shell instead.
+func (op *operation) interruptUntilOver(ctx context.Context, s *session) error {
+	for {
+		if s.beginSettling(op) {
+			if err := s.interrupt(ctx, op); err != nil {
+				s.log.Debug("interrupt", "error", err)
+			}
+			s.settle(op)
+			s.schedule(0) // the end may have waited for that
+		}
+		for sent := time.Now(); ; {
+			if over, err := op.pause(ctx, interruptEvery); over || err != nil {
+				return err
+			}
+			waited := time.Since(sent)
+			if waited >= interruptAgain {
+				break
+			}
+			s.mu.Lock()
+			quiet := time.Since(op.lastOutput) >= interruptEvery
+			s.mu.Unlock()
+			if n, err := s.dev.PendingOutput(); err == nil && n > 0 {
+				quiet = false
+			}
+			if quiet && sent.Sub(op.began) < youngFor {
+				break
+			}
+		}
+	}
+}
+
+// interrupt interrupts the foreground program of op once, unless the shell is
+// back already.
+func (s *session) interrupt(ctx context.Context, op *operation) error {
+	var back bool
+	if op.kind == opSend {
+		back = s.promptAnswered(op)
+	} else {
+		back, _ = s.atPrompt()
+	}
+	if back {
+		return nil
+	}
+	if len(s.launch.InterruptKeys) > 0 {
+		if w, err := s.dev.ShellWait(); err == nil && w.State == backend.WaitReading && !w.Channel {
+			return s.interruptKeys(ctx, op)
+		}
+	}
+	_, err := s.dev.Interrupt(ctx, s.launch.InterruptShell)
+	return err
+}
+
+// interruptKeys types the shell's interrupt keys, as many as it takes.
+func (s *session) interruptKeys(ctx context.Context, op *operation) error {
+	for _, key := range s.launch.InterruptKeys {
+		if _, err := s.dev.Write(ctx, key); err != nil {
+			return err
+		}
+		if over, err := op.pause(ctx, interruptEvery); over || err != nil {
+			return err
+		}
+		if w, err := s.dev.ShellWait(); err != nil || w.State != backend.WaitReading || w.Channel {
+			return nil
+		}
+	}
+	return nil
+}
+
+// pause waits until op is over or d has passed.
+func (op *operation) pause(ctx context.Context, d time.Duration) (over bool, err error) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-op.end:
+		return true, nil
+	case <-t.C:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}

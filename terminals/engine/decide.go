@@ -1,0 +1,301 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/terminals"
+)
+
+// Pauses between probes of an undecided operation, counted from its last
+// output; further ones are PollInterval.
+var backOff = []time.Duration{2 * time.Millisecond, 8 * time.Millisecond, 32 * time.Millisecond}
+
+const (
+	// spinProbes is how often a prompt's marker is followed by a probe without a
+	// pause, some tens of microseconds in all: a shell reaches its read within
+	// microseconds of printing it.
+	spinProbes = 16
+
+	// refuteAfter is how long after a marker a shell that is not at its prompt
+	// shows that the marker ended nothing.
+	refuteAfter = 50 * time.Millisecond
+
+	// settleUnproved is the quiet time after which a done marker without a
+	// prompt marker counts where no blocked read can be proved.
+	settleUnproved = 150 * time.Millisecond
+
+	// defaultConfirm is CommandRequest.WaitConfirm's default.
+	defaultConfirm = 250 * time.Millisecond
+
+	// lostAfter is how long the shell must be at its prompt, with nothing of its
+	// output unread, before its marker counts as lost.
+	lostAfter = 100 * time.Millisecond
+)
+
+// schedule arms the timer.
+func (s *session) schedule(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op != nil {
+		s.probe.Reset(d)
+	}
+}
+
+func (s *session) onTimer() {
+	s.missed.Store(true)
+	if !s.feeding.TryLock() {
+		return // a sink may hold it for long; leave makes up for it
+	}
+	s.missed.Store(false)
+	s.decide(false)
+	s.leave()
+}
+
+// leave gives feeding back, and makes up for a timer that found it taken.
+func (s *session) leave() {
+	s.feeding.Unlock()
+	if s.missed.Swap(false) {
+		s.schedule(0)
+	}
+}
+
+// decide looks whether the active operation has something to report. edge says
+// that output was just processed. The caller holds feeding.
+func (s *session) decide(edge bool) {
+	op := s.active()
+	if op == nil || s.closing.Load() {
+		return // the end of a session that closes is the end of its program
+	}
+	again := true
+	switch op.kind {
+	case opStart:
+		s.decideStart(op)
+	case opCommand:
+		again = s.decideCommand(op, edge)
+	case opSend:
+		again = s.decideSend(op, edge)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op != op || !again {
+		return
+	}
+	d := s.cfg.PollInterval
+	if op.probes < len(backOff) {
+		d = min(d, backOff[op.probes])
+	}
+	op.probes++
+	s.probe.Reset(d)
+}
+
+// atPrompt tells whether the shell is provably blocked in its own prompt read.
+// known is false where that cannot be told.
+func (s *session) atPrompt() (yes, known bool) {
+	if !s.exact {
+		return false, false
+	}
+	w, err := s.dev.ShellWait()
+	if errors.Is(err, backend.ErrUnsupported) {
+		return false, false
+	}
+	if err != nil || w.State != backend.WaitReading || w.Channel != s.launch.ReadsChannel {
+		return false, true
+	}
+	return w.Channel || w.Site == s.promptSite, true
+}
+
+// atPromptSoon is atPrompt for the moment after a prompt's marker.
+func (s *session) atPromptSoon() (yes, known bool) {
+	for range spinProbes {
+		if yes, known = s.atPrompt(); yes || !known {
+			break
+		}
+		runtime.Gosched()
+	}
+	return yes, known
+}
+
+// decideStart publishes a shell that is at its first prompt and learns where
+// that is: no foreign code has run in the shell yet.
+func (s *session) decideStart(op *operation) {
+	if !op.prompt.set || !s.command && !s.promptShown(op) || !s.shellForeground() {
+		return
+	}
+	if s.exact {
+		w, err := s.dev.ShellWait()
+		switch {
+		case errors.Is(err, backend.ErrUnsupported):
+			s.exact = false
+		case err != nil || w.State != backend.WaitReading || w.Channel != s.launch.ReadsChannel:
+			return
+		default:
+			s.promptSite = w.Site
+		}
+	}
+	s.finish(op)
+}
+
+// decideCommand returns whether to probe again by itself.
+func (s *session) decideCommand(op *operation, edge bool) bool {
+	if op.done.set || op.prompt.set {
+		probe := s.atPrompt
+		if edge && op.prompt.set {
+			probe = s.atPromptSoon
+		}
+		yes, known := probe()
+		refuted := known && !yes
+		if !known {
+			yes, refuted = s.unprovedPrompt(op)
+		}
+		switch {
+		case yes && s.seal(op):
+			s.complete(op)
+			return false
+		case refuted && time.Since(op.markTime) > refuteAfter:
+			s.release(op)
+		}
+		return true
+	}
+	if edge {
+		return true
+	}
+	s.mu.Lock()
+	watched := op.watchers > 0
+	s.mu.Unlock()
+	if !watched {
+		return false // whoever comes for news schedules the next probe
+	}
+	s.decideLost(op)
+	if s.active() == op {
+		s.decideWaiting(op)
+	}
+	return true
+}
+
+// unprovedPrompt believes or refutes a marker on the word of the foreground
+// group.
+func (s *session) unprovedPrompt(op *operation) (yes, refuted bool) {
+	fg, err := s.dev.Foreground()
+	switch {
+	case errors.Is(err, backend.ErrUnsupported):
+	case err != nil:
+		return false, false
+	case !fg.Shell:
+		return false, true
+	}
+	return op.prompt.set || time.Since(op.markTime) >= settleUnproved, false
+}
+
+// decideLost notices a shell that is back at its prompt without a marker: its
+// markers are gone, or it skipped the program.
+func (s *session) decideLost(op *operation) {
+	if yes, known := s.atPrompt(); !yes || !known {
+		op.lostSince = time.Time{}
+		return
+	}
+	in, inErr := s.dev.PendingInput()
+	out, outErr := s.dev.PendingOutput()
+	now := time.Now()
+	if inErr != nil || outErr != nil || in > 0 || out > 0 || op.lostSince.IsZero() || op.lastOutput.After(op.lostSince) {
+		op.lostSince = now
+		return
+	}
+	if now.Sub(op.lostSince) < lostAfter {
+		return
+	}
+	op.lostSince = now
+	if !op.resynced && (op.running || !op.interrupted.Load()) {
+		op.resynced = true
+		if err := s.resync(op.seq); err == nil {
+			return
+		}
+	}
+	if !s.seal(op) {
+		return
+	}
+	s.releaseAll(op)
+	s.repair = true
+	op.result = terminals.CommandResult{State: terminals.Completed, Interrupted: op.interrupted.Load(), NotStarted: !op.running, Cwd: s.last.Cwd}
+	s.finish(op)
+}
+
+// resync has a shell that is at its prompt announce itself, unseen.
+func (s *session) resync(seq uint64) error {
+	d, err := s.shell.Resync(seq)
+	if err != nil {
+		return err
+	}
+	quiet := s.launch.Modes
+	quiet.Echo = false // until the next command sets the modes
+	if err := s.dev.SetModes(quiet); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.PollInterval)
+	defer cancel()
+	return s.deliver(ctx, d)
+}
+
+// decideWaiting reports a program that stays blocked reading the terminal.
+func (s *session) decideWaiting(op *operation) {
+	w, err := s.dev.InputWait()
+	if err != nil {
+		return
+	}
+	shell := w.PID == s.dev.PID()
+	waits := w.State == backend.WaitReading && !w.Timed && !(shell && !w.Channel && w.Site == s.promptSite)
+	stuck := w.State == backend.WaitStopped && shell
+	if waits {
+		if n, err := s.dev.PendingInput(); err == nil && n > 0 {
+			waits = false // it is about to read that
+		}
+	}
+	if !waits && !stuck {
+		w = backend.Wait{}
+	}
+	if w != op.candidate {
+		// Another wait than before, or the same one taken up again: the counter
+		// of turns tells them apart.
+		op.candidate, op.since = w, time.Now()
+		s.mu.Lock()
+		op.waiting, op.stuck, op.reported = nil, false, false
+		s.mu.Unlock()
+	}
+	if op.lastOutput.After(op.since) {
+		op.since = op.lastOutput
+	}
+	if !waits && !stuck || time.Since(op.since) < op.confirm {
+		return
+	}
+	needs := s.needsInput(w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op.reported || op.waiting != nil || op.stuck {
+		return
+	}
+	if stuck {
+		op.stuck = true
+	} else {
+		op.waiting = needs
+	}
+	op.ring()
+}
+
+func (s *session) needsInput(w backend.Wait) *terminals.NeedsInput {
+	n := &terminals.NeedsInput{Kind: terminals.LineInput, Program: w.Program, PID: w.PID}
+	if m, err := s.dev.Modes(); err == nil {
+		switch {
+		case !m.Canonical:
+			n.Kind = terminals.KeyInput
+		case !m.Echo:
+			n.Kind = terminals.SecretInput
+		}
+	}
+	s.mu.Lock()
+	n.Prompt = s.scr.LastLine()
+	s.mu.Unlock()
+	return n
+}

@@ -1,0 +1,361 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/dialect"
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/screen"
+)
+
+type opKind int
+
+const (
+	opStart   opKind = iota // the shell's own start-up
+	opCommand               // a whole program
+	opSend                  // typed input
+)
+
+// maxPending bounds output whose place is not decided yet: before a start mark,
+// or after a mark that may turn out to end nothing.
+const maxPending = 64 << 10
+
+// operation is the one thing that a session does at a time. Fields are under
+// the session's feeding lock unless said otherwise.
+type operation struct {
+	kind  opKind
+	began time.Time
+
+	// Under mu.
+	bell     chan struct{} // closed and replaced when there is news
+	end      chan struct{} // closed when it is over
+	over     bool
+	result   terminals.CommandResult
+	send     terminals.SendResult
+	err      error
+	waiting  *terminals.NeedsInput // a program waits; nil when none does
+	stuck    bool                  // the shell itself was stopped
+	reported bool                  // that was reported already
+	watchers int                   // callers who want news
+	settling int                   // writes and signals in flight
+	sealed   bool                  // it is about to complete: no further signal
+
+	lastOutput time.Time // of the newest byte; the start when there is none; set under mu too
+	probes     int       // since then
+	candidate  backend.Wait
+	since      time.Time // of the candidate
+	lostSince  time.Time // since when the shell is back without a mark
+	promptEnd  screen.Position
+
+	// A command's.
+	seq         uint64
+	sink        func([]byte)
+	confirm     time.Duration
+	files       []string
+	started     atomic.Bool // the start mark came, or its absence was accepted
+	running     bool        // the start mark came
+	interrupted atomic.Bool // not under feeding: a sink may hold that for long
+	resynced    bool
+	head        []byte // before the start mark
+	held        []byte // the end of the output, perhaps the shell's own
+	done        mark
+	prompt      mark
+	noise       []byte // between done and prompt
+	pending     []byte // after the newest of both
+	markTime    time.Time
+
+	// A send's.
+	ctx        context.Context // ends with the send or its cancellation
+	cancel     context.CancelCauseFunc
+	deadline   *time.Timer
+	from       screen.Position
+	before     backend.Wait // who waited before the input was typed
+	left       bool         // that wait was left since
+	typed      bool         // the write has begun
+	typedTime  time.Time
+	written    bool // the write is over
+	consumable bool // it left something to read
+	marked     bool // a prompt mark came since it began
+	continued  bool // the newest is a continuation
+}
+
+type mark struct {
+	dialect.Mark
+	set bool
+}
+
+func newOperation(kind opKind) *operation {
+	now := time.Now()
+	return &operation{kind: kind, began: now, bell: make(chan struct{}), end: make(chan struct{}), lastOutput: now}
+}
+
+// ring tells whoever waits that there is news. The caller holds mu.
+func (op *operation) ring() {
+	close(op.bell)
+	op.bell = make(chan struct{})
+}
+
+// ended tells whether op is over.
+func (op *operation) ended() bool {
+	select {
+	case <-op.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish ends op. The caller holds feeding.
+func (s *session) finish(op *operation) {
+	for _, f := range op.files {
+		os.Remove(filepath.Join(s.dir, f))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !op.over {
+		s.end(op)
+	}
+}
+
+// end marks op as over and frees the session, unless a write or a signal of op
+// is in flight: settle does it then. The caller holds feeding and mu.
+func (s *session) end(op *operation) {
+	op.over = true
+	s.free(op)
+	s.probe.Stop()
+	close(op.end)
+	op.ring()
+}
+
+// beginSettling announces a signal of op, which the session stays reserved for.
+// It is false when op is over or about to be.
+func (s *session) beginSettling(op *operation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if op.over || op.sealed {
+		return false
+	}
+	op.settling++
+	return true
+}
+
+// settle ends what beginSettling announced.
+func (s *session) settle(op *operation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	op.settling--
+	s.free(op)
+}
+
+// free lets the session take another operation once op is over and settled. The
+// caller holds mu.
+func (s *session) free(op *operation) {
+	if s.op == op && op.over && op.settling == 0 {
+		s.op = nil
+	}
+}
+
+// seal is called before op completes: from then on it signals nobody, who might
+// be the next command. It is false while a signal is in flight.
+func (s *session) seal(op *operation) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	op.sealed = op.settling == 0
+	return op.sealed
+}
+
+// settleExit ends op because the program ended or the session closes. The
+// caller holds feeding.
+func (s *session) settleExit(op *operation) {
+	if op.kind == opCommand {
+		if op.prompt.set {
+			op.pending = s.shell.Noise(dialect.Done, op.pending)
+		}
+		s.releaseAll(op)
+		op.result = terminals.CommandResult{State: terminals.ShellEnded, Interrupted: op.interrupted.Load(), Status: s.Status()}
+	}
+	if op.kind == opSend {
+		s.finishSend(op, terminals.SessionExit, nil)
+		return
+	}
+	s.finish(op)
+}
+
+// write takes a command's raw output.
+func (op *operation) write(s *session, p []byte) {
+	switch {
+	case !op.started.Load():
+		op.head = append(op.head, p...)
+		if len(op.head) > maxPending {
+			op.begin(s)
+		}
+	case op.done.set || op.prompt.set:
+		op.pending = append(op.pending, p...)
+		if len(op.pending) > maxPending {
+			s.release(op)
+		}
+	default:
+		op.emit(s, p)
+	}
+}
+
+// begin accepts that no start mark comes: what came is output.
+func (op *operation) begin(s *session) {
+	op.started.Store(true)
+	if head := s.shell.Noise(dialect.Start, op.head); len(head) > 0 {
+		op.emit(s, head)
+	}
+	op.head = nil
+}
+
+// longestTrailer bounds what a shell's machinery prints after a program.
+const longestTrailer = 256
+
+// emit hands output on, but for an end that may be the shell's own.
+func (op *operation) emit(s *session, p []byte) {
+	if len(op.held) > 0 {
+		p = append(op.held, p...)
+		op.held = nil
+	}
+	k := s.shell.Trailer(p[max(0, len(p)-longestTrailer):], op.interrupted.Load())
+	if k > 0 {
+		op.held = append([]byte(nil), p[len(p)-k:]...)
+		p = p[:len(p)-k]
+	}
+	if len(p) > 0 && op.sink != nil {
+		op.sink(p)
+	}
+}
+
+// release takes what came after a mark for output: no mark so far ended the
+// command.
+func (s *session) release(op *operation) {
+	if !op.started.Load() {
+		op.begin(s)
+	}
+	late := append(op.noise, op.pending...)
+	op.noise, op.pending = nil, nil
+	op.done, op.prompt = mark{}, mark{}
+	if len(late) > 0 {
+		op.emit(s, late)
+	}
+}
+
+// releaseAll gives out everything that was kept back, because no mark comes any
+// more.
+func (s *session) releaseAll(op *operation) {
+	s.release(op)
+	if len(op.held) > 0 && op.sink != nil {
+		op.sink(op.held)
+	}
+	op.held = nil
+}
+
+// mark takes a marker that came while op is active.
+func (op *operation) mark(s *session, m dialect.Mark) {
+	switch op.kind {
+	case opStart:
+		if m.Kind == dialect.Done || m.Kind == dialect.Prompt {
+			op.prompt = mark{m, true}
+			if m.HasCwd {
+				s.last.Cwd, s.last.HasCwd = m.Cwd, true
+			}
+		}
+		return
+	case opSend:
+		// While input lies unread the prompt is older than it, and the one that
+		// answers it is still to come.
+		if op.typed && (m.Kind == dialect.Prompt || m.Kind == dialect.Continuation) && !s.inputPending() {
+			op.marked, op.continued = true, m.Kind == dialect.Continuation
+		}
+		return
+	}
+	if m.Seq < op.seq && (m.Seq != 0 || !op.running) {
+		// The mark of an earlier command: the prompt that this one was typed
+		// at, or a shell that came back without running it.
+		return
+	}
+	op.markTime = time.Now()
+	switch m.Kind {
+	case dialect.Start:
+		if op.started.Load() {
+			return
+		}
+		if rest := s.shell.Noise(dialect.Start, op.head); len(rest) > 0 {
+			s.mu.Lock()
+			s.keepUnsolicited(rest)
+			s.mu.Unlock()
+		}
+		op.head = nil
+		op.started.Store(true)
+		op.running = true
+	case dialect.Done:
+		if !op.started.Load() {
+			op.begin(s)
+		}
+		if op.done.set || op.prompt.set {
+			s.release(op) // the earlier one ended nothing
+		}
+		op.done = mark{m, true}
+	case dialect.Prompt:
+		if !op.started.Load() {
+			op.begin(s)
+		}
+		switch {
+		case op.prompt.set:
+			s.release(op)
+		case op.done.set:
+			op.noise, op.pending = op.pending, nil
+		}
+		op.prompt = mark{m, true}
+	}
+}
+
+// complete ends a command whose shell is back at its prompt. The caller holds
+// feeding.
+func (s *session) complete(op *operation) {
+	final := op.done
+	if !final.set {
+		final = op.prompt
+	}
+	m := final.Mark
+	interrupted := op.interrupted.Load()
+	if interrupted {
+		m = s.shell.Interrupted(m)
+	}
+	var late []byte
+	switch {
+	case op.done.set && op.prompt.set:
+		late = append(s.shell.Noise(dialect.Prompt, op.noise), op.pending...)
+	case op.done.set:
+		late = s.shell.Noise(dialect.Prompt, op.pending)
+	default:
+		late = op.pending
+	}
+	if !m.HasCwd {
+		m.Cwd, m.HasCwd = s.last.Cwd, s.last.HasCwd
+		if cwd, err := s.dev.Cwd(); err == nil {
+			m.Cwd, m.HasCwd = cwd, true
+		}
+	}
+	res := terminals.CommandResult{State: terminals.Completed, Interrupted: interrupted, Level: m.Level, Cwd: m.Cwd}
+	if !m.HasStatus {
+		m.Status = s.last.Status
+	} else {
+		res.ExitCode = &m.Status
+	}
+	s.mu.Lock()
+	if len(late) > 0 {
+		s.keepUnsolicited(late)
+	}
+	s.trimNewline = interrupted
+	s.last, s.repair = m, !op.done.set
+	s.mu.Unlock()
+	op.result = res
+	s.finish(op)
+}

@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/dialect"
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/screen"
+)
+
+const (
+	// readBuffer is one read. A terminal hands out at most 4 KiB at a time on
+	// most systems, and every idle session holds one.
+	readBuffer = 8 << 10
+
+	// maxUnsolicited bounds what is kept of output that no command asked for.
+	maxUnsolicited = 256 << 10
+)
+
+var errStartTimeout = errors.New("the shell did not become ready in time")
+
+// session is one live terminal.
+//
+// Locks: feeding is held while a chunk of output is processed, sinks included,
+// and while a probe decides; whoever holds it sees all output up to now
+// accounted for. mu guards the fields and is never held while calling out.
+// feeding is taken before mu.
+type session struct {
+	cfg     Config
+	dev     backend.Device
+	shell   dialect.Shell // under feeding
+	launch  dialect.Launch
+	split   *screen.Splitter // the read goroutine's
+	dir     string
+	command bool
+	exact   bool // a blocked read can be proved
+	log     *slog.Logger
+
+	feeding sync.Mutex
+	mu      sync.Mutex
+	scr     *screen.Screen
+	op      *operation // the active send or command
+	probe   *time.Timer
+
+	seq         uint64       // of the last command
+	last        dialect.Mark // of the last command that completed
+	repair      bool         // the shell's own hook did not run: have it repaired
+	promptSite  backend.Site // where the shell waits at its prompt
+	unsolicited []byte
+	lost        int64
+	trimNewline bool // an interrupt may have hit the prompt: its newline is not output
+	startup     string
+
+	missed    atomic.Bool // the timer found feeding taken
+	closing   atomic.Bool
+	status    terminals.Status
+	exited    chan struct{} // the program has ended and its output is drained
+	readDone  chan struct{}
+	closeOnce sync.Mutex // one teardown at a time
+}
+
+func (s *session) PID() int { return s.dev.PID() }
+
+func (s *session) Exited() <-chan struct{} { return s.exited }
+
+func (s *session) Startup() string { return s.startup }
+
+func (s *session) Status() terminals.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+func (s *session) Read(offset, count int) (terminals.Page, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.scr.Page(offset, count, s.cfg.MaxReadBytes)
+}
+
+func (s *session) Signal(ctx context.Context, sig terminals.Signal) (int, error) {
+	if err := s.usable(); err != nil {
+		return 0, err
+	}
+	pgid, err := s.dev.Signal(ctx, string(sig))
+	if errors.Is(err, backend.ErrUnsupported) {
+		err = &terminals.Error{Code: terminals.Unsupported, Message: fmt.Sprintf("%s cannot be delivered here", sig), Err: err}
+	}
+	return pgid, err
+}
+
+func (s *session) Unsolicited() ([]byte, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trimUnsolicited()
+	data, lost := s.unsolicited, s.lost
+	s.unsolicited, s.lost = nil, 0
+	return data, lost
+}
+
+// usable says why the session takes no input.
+func (s *session) usable() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refusal()
+}
+
+// refusal is usable for a caller that holds mu.
+func (s *session) refusal() error {
+	if s.closing.Load() {
+		return &terminals.Error{Code: terminals.SessionClosing, Message: "the session is closing; open a new one"}
+	}
+	if st := s.status; st.Exited {
+		return &terminals.Error{Code: terminals.SessionExited, Message: "the session has exited (" + describe(st) + "); close it and open a new one"}
+	}
+	return nil
+}
+
+func describe(st terminals.Status) string {
+	switch {
+	case st.Signal != "":
+		return "killed by " + st.Signal
+	case st.ExitCode != nil:
+		return fmt.Sprintf("code %d", *st.ExitCode)
+	}
+	return "code unknown"
+}
+
+// start reads the terminal and returns when the shell is at its first prompt.
+// ctx is the caller's, startCtx adds the time limit.
+func (s *session) start(ctx, startCtx context.Context) error {
+	op := newOperation(opStart)
+	s.op = op
+	go s.readLoop()
+	s.schedule(0)
+	select {
+	case <-op.end:
+	case <-startCtx.Done():
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if startCtx.Err() != nil && !op.ended() {
+		return fmt.Errorf("%s: no prompt within %d ms (timeoutMs); it printed: %s",
+			s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed())
+	}
+	if st := s.Status(); st.Exited {
+		return fmt.Errorf("%s: the shell exited during its start-up (%s); it printed: %s", s.cfg.Type, describe(st), s.printed())
+	}
+	if s.cfg.Init != "" {
+		if err := s.runInit(ctx, startCtx); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.startup, _ = s.scr.Text(screen.Position(0), s.cfg.MaxReadBytes)
+	s.unsolicited, s.lost = nil, 0
+	s.mu.Unlock()
+	return nil
+}
+
+// runInit runs the configured initial program.
+func (s *session) runInit(ctx, startCtx context.Context) error {
+	run, err := s.startCommand(startCtx, terminals.CommandRequest{Text: s.cfg.Init})
+	if err != nil {
+		return fmt.Errorf("%s: init: %w", s.cfg.Type, err)
+	}
+	res, err := run.Wait(startCtx)
+	switch {
+	case err != nil:
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		return fmt.Errorf("%s: init did not end within %d ms (timeoutMs); it printed: %s", s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed())
+	case res.State == terminals.ShellEnded:
+		return fmt.Errorf("%s: init ended the shell (%s); it printed: %s", s.cfg.Type, describe(res.Status), s.printed())
+	case res.State == terminals.Waiting:
+		return fmt.Errorf("%s: init waits for input (%s), which nobody can give; it printed: %s", s.cfg.Type, res.NeedsInput.Program, s.printed())
+	case res.State != terminals.Completed || res.NotStarted:
+		return fmt.Errorf("%s: init left the shell unusable", s.cfg.Type)
+	}
+	return nil
+}
+
+// printed is the end of the start-up output, for an error.
+func (s *session) printed() string {
+	const enough = 2000
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, _ := s.scr.Text(screen.Position(0), enough)
+	if text == "" {
+		return "nothing"
+	}
+	return text
+}
+
+// rollBack ends what a failed start left.
+func (s *session) rollBack(ctx context.Context, cause error) error {
+	// The caller's context may be over; the roll-back is not its to cancel.
+	if err := s.Close(context.WithoutCancel(ctx), "start rolled back"); err != nil {
+		return &terminals.Error{Code: terminals.CleanupFailed, Message: "the start failed and could not be rolled back", Err: errors.Join(cause, err)}
+	}
+	return cause
+}
+
+// Close ends the process tree. See [terminals.Session].
+func (s *session) Close(ctx context.Context, reason string) error {
+	s.mu.Lock()
+	s.closing.Store(true) // under mu: nothing is reserved from here on
+	s.mu.Unlock()
+	s.closeOnce.Lock()
+	defer s.closeOnce.Unlock()
+	s.log.Debug("closing", "reason", reason)
+	if ch := s.dev.Channel(); ch != nil {
+		ch.Close()
+	}
+	err := s.dev.Terminate(ctx, s.cfg.DisposeGrace)
+	if err == nil {
+		select {
+		case <-s.readDone:
+		case <-ctx.Done(): // a sink that blocks holds the reader
+			return &terminals.Error{Code: terminals.CleanupFailed, Err: context.Cause(ctx),
+				Message: "the session's processes have ended but its output is still being read; close it again"}
+		}
+	}
+	s.feeding.Lock()
+	if op := s.active(); op != nil {
+		s.settleExit(op)
+	}
+	s.leave()
+	if rmErr := os.RemoveAll(s.dir); rmErr != nil {
+		err = errors.Join(err, rmErr)
+	}
+	if err != nil {
+		return &terminals.Error{Code: terminals.CleanupFailed, Message: "the session could not be closed; close it again", Err: err}
+	}
+	return nil
+}
+
+// readLoop is the session's one goroutine.
+func (s *session) readLoop() {
+	defer close(s.readDone)
+	buf := make([]byte, readBuffer)
+	for {
+		n, err := s.dev.Read(buf)
+		if n > 0 {
+			s.feeding.Lock()
+			s.feed(buf[:n])
+			s.decide(true)
+			s.leave()
+		}
+		if err != nil {
+			if err != io.EOF {
+				s.log.Warn("terminal read", "error", err)
+			}
+			break
+		}
+	}
+	// The last byte was read. The program may still be about to end: a program
+	// can close its terminal first.
+	<-s.dev.Exited()
+	s.feeding.Lock()
+	defer s.leave()
+	s.split.Flush(s.text)
+	st := s.dev.ExitStatus()
+	s.mu.Lock()
+	s.scr.Flush()
+	s.status = terminals.Status{Exited: true, ExitCode: st.Code, Signal: st.Signal}
+	s.mu.Unlock()
+	close(s.exited)
+	if op := s.active(); op != nil {
+		s.settleExit(op)
+	}
+}
+
+func (s *session) active() *operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op == nil || s.op.over { // over, but a signal of it is in flight
+		return nil
+	}
+	return s.op
+}
+
+// feed takes one chunk apart. The caller holds feeding.
+func (s *session) feed(p []byte) {
+	if op := s.active(); op != nil {
+		s.mu.Lock()
+		op.lastOutput = time.Now()
+		s.mu.Unlock()
+		op.probes = 0
+	}
+	s.split.Write(p, s.text, s.mark)
+	s.answer()
+}
+
+// text takes output that holds no marker.
+func (s *session) text(p []byte) {
+	s.mu.Lock()
+	s.scr.Write(p)
+	op := s.op
+	if op == nil || op.over {
+		op = nil
+		s.keepUnsolicited(p)
+	}
+	s.mu.Unlock()
+	if op != nil && op.kind == opCommand {
+		op.write(s, p)
+	}
+}
+
+// keepUnsolicited keeps the newest of what nobody asked for. The caller holds mu.
+func (s *session) keepUnsolicited(p []byte) {
+	if !s.command {
+		return // an interactive session keeps it in its scrollback
+	}
+	if s.trimNewline {
+		s.trimNewline = false
+		if p[0] == '\n' {
+			p = p[1:]
+		}
+	}
+	s.unsolicited = append(s.unsolicited, p...)
+	if len(s.unsolicited) > 2*maxUnsolicited { // not at every chunk: a copy costs
+		s.trimUnsolicited()
+	}
+}
+
+// trimUnsolicited drops the oldest of it. The caller holds mu.
+func (s *session) trimUnsolicited() {
+	if over := len(s.unsolicited) - maxUnsolicited; over > 0 {
+		s.lost += int64(over)
+		s.unsolicited = s.unsolicited[:copy(s.unsolicited, s.unsolicited[over:])]
+	}
+}
+
+// mark takes one authentic marker.
+func (s *session) mark(payload []byte) {
+	m, ok := s.shell.Mark(payload)
+	if !ok {
+		return
+	}
+	op := s.active()
+	if op == nil {
+		return
+	}
+	if m.Kind == dialect.Prompt || m.Kind == dialect.Continuation || op.kind == opStart {
+		s.mu.Lock()
+		s.scr.Flush() // what a program left unfinished must not swallow the prompt
+		op.promptEnd = s.scr.End()
+		s.mu.Unlock()
+	}
+	op.mark(s, m)
+}
+
+// answer replies to what programs ask of their terminal: once for each query,
+// and not while an earlier answer lies unread, which no program asked for in
+// vain.
+func (s *session) answer() {
+	s.mu.Lock()
+	queries := s.scr.Queries()
+	s.mu.Unlock()
+	if len(queries) == 0 {
+		return
+	}
+	if n, err := s.dev.PendingInput(); err == nil && n > 0 {
+		return
+	}
+	// A full input queue must not stop the reader.
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.PollInterval)
+	defer cancel()
+	for _, q := range queries {
+		reply := q.Reply()
+		if q.Kind == screen.CursorPosition && s.launch.AnswerQueries {
+			reply = []byte("\x1b[1;1R")
+		}
+		if len(reply) == 0 {
+			continue
+		}
+		if _, err := s.dev.Write(ctx, reply); err != nil {
+			return
+		}
+	}
+}
