@@ -41,6 +41,11 @@ type Call struct {
 	// Progress, when not nil, is called while the call runs with text for a
 	// person, from one goroutine at a time, never after Call has returned.
 	Progress func(text string)
+
+	// Placed, when not nil, is called once the call has its place among the
+	// owner's calls, by a tool that serves them in order: a call that begins
+	// later comes after it. It must not block.
+	Placed func()
 }
 
 // Intent tells a user interface how to show a call.

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/config"
+	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/terminals"
+)
+
+// health is what a check came to.
+type health string
+
+const (
+	works   health = "ok"
+	limited health = "limited" // works, with less than there could be
+	failed  health = "failed"
+)
+
+// check is one line of the doctor's report.
+type check struct {
+	Name   string `json:"name"`
+	Health health `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// checkup is the doctor's report.
+type checkup struct {
+	Version string  `json:"version"`
+	OK      bool    `json:"ok"` // the default job can run
+	Checks  []check `json:"checks"`
+}
+
+func (c *checkup) add(name string, h health, format string, args ...any) {
+	c.Checks = append(c.Checks, check{name, h, fmt.Sprintf(format, args...)})
+}
+
+// require adds a check without which the default job cannot run.
+func (c *checkup) require(name string, err error, format string, args ...any) bool {
+	if err != nil {
+		c.OK = false
+		c.add(name, failed, "%s", err)
+		return false
+	}
+	c.add(name, works, format, args...)
+	return true
+}
+
+// probes ask a shell of each dialect for its program and version.
+var probes = map[string]string{"bash": `printf '%s %s' "$BASH" "$BASH_VERSION"`}
+
+// probeTimeout bounds one probe; a shell that takes longer is of no use.
+const probeTimeout = 10 * time.Second
+
+func newDoctor(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Show what works on this machine",
+		Long:  "Show what works on this machine, by trying it. The exit code is 1 when commands\ncannot be run at all.",
+		Args:  noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := a.load()
+			if err != nil {
+				return err
+			}
+			log, err := a.logger()
+			if err != nil {
+				return err
+			}
+			ctx, stop := catchSignals(context.Background())
+			defer stop()
+			report := &checkup{Version: versionLine(), OK: true}
+			report.add("system", works, "%s/%s", runtime.GOOS, runtime.GOARCH)
+			report.add("configuration", works, "%s", configurationOf(a.file))
+			h, err := newHost(cfg, log, false)
+			if report.require("host", err, "%d terminal types", len(cfg.Backends)) {
+				defer h.dispose()
+				report.shells(ctx, h)
+				report.capabilities(h)
+			}
+			report.folders(cfg)
+			if err := report.print(a.out, asJSON); err != nil {
+				return err
+			}
+			var signal interruption
+			switch {
+			case errors.As(context.Cause(ctx), &signal):
+				return &exitError{code: signal.code()}
+			case !report.OK:
+				return &exitError{code: exitFailure}
+			}
+			return nil
+		},
+	}
+	a.configFlags(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func configurationOf(file string) string {
+	if file == "" {
+		return "defaults, environment and flags; no file"
+	}
+	return file
+}
+
+// shells opens a shell of each terminal type and asks for its version.
+func (c *checkup) shells(ctx context.Context, h *host) {
+	for _, b := range h.cfg.Backends {
+		name := "shell " + b.Type
+		found, err := h.probe(ctx, b)
+		switch {
+		case err == nil:
+			c.add(name, works, "%s %s on a real terminal", b.ShellDialect, found)
+		case b.Type == h.cfg.Tools.Bash.BackendType:
+			c.require(name, err, "")
+		default:
+			c.add(name, limited, "%s", err)
+		}
+	}
+}
+
+func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
+	settings := h.cfg.Tools.Bash
+	settings.BackendType = b.Type
+	settings.Spill = false
+	runner, err := h.newRunner(settings, false)
+	if err != nil {
+		return "", err
+	}
+	dir, err := workingDir("")
+	if err != nil {
+		return "", err
+	}
+	owner, err := h.service.NewOwner(terminals.OwnerOptions{Name: "doctor", Cwd: dir})
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err := h.service.DisposeOwner(context.WithoutCancel(ctx), owner); err != nil {
+			h.log.Error("a shell could not be cleaned up", "type", b.Type, "error", err)
+		}
+	}()
+	res := runner.Run(ctx, owner, persistent.Command{Text: probes[b.ShellDialect], Timeout: probeTimeout})
+	switch {
+	case res.Err() != nil:
+		return "", res.Err()
+	case res.Reason != persistent.Completed || res.ExitCode == nil || *res.ExitCode != 0:
+		return "", fmt.Errorf("the shell answered a test command with %q", res.Text)
+	}
+	return res.Output, nil
+}
+
+// capabilities shows what the drivers in use can prove.
+func (c *checkup) capabilities(h *host) {
+	for name, driver := range h.drivers {
+		can := driver.Capabilities()
+		c.add("driver "+name, works, "%s", can.System)
+		c.ability("exact readiness", can.ExactRead, "a program that waits for input is proved", can.ExactReadWhy)
+		c.ability("process trees", can.WholeTree, "children are found wherever they went", can.WholeTreeWhy)
+		c.ability("host death", can.HostDeath, "nothing survives a killed shellstead", "")
+		c.add("signals", works, "%s", signalList(can))
+	}
+}
+
+func (c *checkup) ability(name string, can bool, yes, why string) {
+	switch {
+	case can:
+		c.add(name, works, "%s", yes)
+	case why != "":
+		c.add(name, limited, "%s", why)
+	default:
+		c.add(name, limited, "not on this system")
+	}
+}
+
+func signalList(can backend.Capabilities) string {
+	if len(can.Signals) == 0 {
+		return "none"
+	}
+	return strings.Join(can.Signals, " ")
+}
+
+func (c *checkup) folders(cfg *config.Config) {
+	c.add("sandbox", limited, "%s (no confinement)", cfg.Sandbox.Mode)
+	c.require("temporary folder", writable(os.TempDir()), "%s is writable", os.TempDir())
+	if dir := cfg.Tools.Bash.SpillDir; dir != "" && cfg.Tools.Bash.Spill {
+		if err := writable(dir); err != nil {
+			c.add("spill folder", limited, "%s; long output will be clipped without a file", err)
+		} else {
+			c.add("spill folder", works, "%s is writable", dir)
+		}
+	}
+	switch info, err := os.Stat(cfg.DSHHome); {
+	case errors.Is(err, os.ErrNotExist):
+		c.add("DSH_HOME", works, "%s, which does not exist yet", cfg.DSHHome)
+	case err != nil:
+		c.add("DSH_HOME", limited, "%s", err)
+	case !info.IsDir():
+		c.add("DSH_HOME", limited, "%s is not a folder", cfg.DSHHome)
+	default:
+		c.add("DSH_HOME", works, "%s", cfg.DSHHome)
+	}
+}
+
+// writable tries to keep a private file in dir.
+func writable(dir string) error {
+	private, err := os.MkdirTemp(dir, "shellstead-doctor-")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(private, "")
+	if err == nil {
+		_, err = f.WriteString("x")
+		err = errors.Join(err, f.Close())
+	}
+	return errors.Join(err, os.RemoveAll(private))
+}
+
+func (c *checkup) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return writeJSON(w, c, "  ")
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, c.Version)
+	for _, check := range c.Checks {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", check.Name, check.Health, strings.Join(strings.Fields(check.Detail), " "))
+	}
+	if c.OK {
+		fmt.Fprintln(table, "commands can be run")
+	} else {
+		fmt.Fprintln(table, "commands cannot be run; see what has failed")
+	}
+	return table.Flush()
+}

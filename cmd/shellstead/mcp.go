@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/spf13/cobra"
+
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/tool"
+)
+
+// instructions are what a client may tell its model about the server.
+const instructions = "Shells of this server live on between calls: working directory, variables and background jobs stay as the last call left them. " +
+	"Each connection has its own shells; they end with it."
+
+// progressInterval is the longest silence of a running call towards a client
+// that asked for progress. Clients give a silent call up after a minute or less.
+const progressInterval = 5 * time.Second
+
+// lastAnswers is how long a client that is leaving is given to read what is
+// written already.
+const lastAnswers = 2 * time.Second
+
+func newMCP(a *app) *cobra.Command {
+	var list, cwd string
+	cmd := &cobra.Command{
+		Use:   "mcp",
+		Short: "Serve the tools to a model by the Model Context Protocol on stdio",
+		Long: "Serve the tools by the Model Context Protocol on stdin and stdout. The connection\n" +
+			"has shells of its own, which end when stdin is closed.",
+		Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			return a.mcp(list, cwd)
+		},
+	}
+	a.configFlags(cmd)
+	toolsFlag(cmd, &list)
+	cmd.Flags().StringVar(&cwd, "cwd", "", "start shells in the folder `DIR`")
+	return cmd
+}
+
+func (a *app) mcp(list, dir string) error {
+	cfg, err := a.load()
+	if err != nil {
+		return err
+	}
+	cwd, err := workingDir(dir)
+	if err != nil {
+		return err
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	h, err := newHost(cfg, log, false)
+	if err != nil {
+		return err
+	}
+	tools, err := h.tools(list)
+	if err != nil {
+		return err
+	}
+	ctx, stop := catchSignals(context.Background())
+	defer stop()
+	defer h.dispose()
+	owner, err := h.service.NewOwner(terminals.OwnerOptions{Name: "mcp", Cwd: cwd})
+	if err != nil {
+		return err
+	}
+	if p := cfg.Tools.Bash.Prestart; p == nil || *p {
+		go h.prestart(owner.Context(), owner)
+	}
+	transport, ended := messages(a.in, a.out)
+	if err := h.serve(ctx, owner, tools, transport, ended); err != nil {
+		return err
+	}
+	var signal interruption
+	if errors.As(context.Cause(ctx), &signal) {
+		return &exitError{code: signal.code()}
+	}
+	return nil
+}
+
+// serve answers one connection until its input, the connection or ctx ends.
+func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.Tool, transport mcp.Transport, input <-chan struct{}) error {
+	server := mcp.NewServer(
+		&mcp.Implementation{Name: "shellstead", Title: "Live shells", Version: moduleVersion()},
+		&mcp.ServerOptions{
+			Instructions: instructions,
+			Logger:       h.log,
+			// The list never changes; the answer does not offer to say so.
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		})
+	ordered := inOrder(transport)
+	for _, t := range tools {
+		server.AddTool(describeTool(t.Spec()), handler(t, owner, ordered.pass))
+	}
+	// Calls end by their own cancellation and with the owner, so that a signal
+	// does not cut off their answers.
+	connection, err := server.Connect(context.WithoutCancel(ctx), ordered, nil)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- connection.Wait() }()
+	select {
+	case err := <-ended:
+		h.log.Info("the connection ended", "error", err)
+		return nil
+	case <-input:
+	case <-ctx.Done():
+	}
+	// The shells end first: a client that no longer reads must not keep them.
+	h.dispose()
+	patience, cancel := context.WithTimeout(context.Background(), lastAnswers)
+	defer cancel()
+	if ctx.Err() != nil {
+		select {
+		case <-ordered.answered():
+		case <-patience.Done():
+		}
+		go func() { _ = connection.Close() }()
+	}
+	select {
+	case <-ended:
+	case <-patience.Done():
+		h.log.Warn("the client does not read; its last answers are lost")
+	}
+	return nil
+}
+
+func describeTool(spec tool.Spec) *mcp.Tool {
+	described := &mcp.Tool{
+		Name:        spec.Name,
+		Title:       spec.Title,
+		Description: spec.Description,
+		InputSchema: spec.InputSchema,
+		Annotations: &mcp.ToolAnnotations{
+			Title:           spec.Title,
+			ReadOnlyHint:    spec.ReadOnly,
+			DestructiveHint: &spec.Destructive,
+			OpenWorldHint:   &spec.OpenWorld,
+		},
+	}
+	if spec.OutputSchema != nil { // a nil of another type is not nil
+		described.OutputSchema = spec.OutputSchema
+	}
+	return described
+}
+
+// handler serves the calls of one tool. placed is called once for each.
+func handler(t tool.Tool, owner *terminals.Owner, placed func()) mcp.ToolHandler {
+	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		once := sync.OnceFunc(placed)
+		defer once() // a call that was refused holds nobody up
+		call := tool.Call{Arguments: req.Params.Arguments, Placed: once}
+		if token := req.Params.GetProgressToken(); token != nil {
+			p := startProgress(func(n float64, text string) {
+				// A client that is gone needs no progress.
+				_ = req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: n, Message: text})
+			})
+			defer p.stop()
+			call.Progress = p.report
+		}
+		res := t.Call(ctx, owner, call)
+		return &mcp.CallToolResult{
+			Content:           []mcp.Content{&mcp.TextContent{Text: res.Text}},
+			StructuredContent: res.Structured,
+			IsError:           res.IsError,
+		}, nil
+	}
+}
+
+// progress numbers a call's reports and adds one where a call is silent.
+type progress struct {
+	send    func(n float64, text string)
+	started time.Time
+	done    chan struct{}
+	ended   chan struct{}
+
+	mu    sync.Mutex
+	n     float64
+	quiet *time.Timer
+}
+
+func startProgress(send func(n float64, text string)) *progress {
+	p := &progress{
+		send:    send,
+		started: time.Now(),
+		done:    make(chan struct{}),
+		ended:   make(chan struct{}),
+		quiet:   time.NewTimer(progressInterval),
+	}
+	go func() {
+		defer close(p.ended)
+		for {
+			select {
+			case <-p.quiet.C:
+				p.report(fmt.Sprintf("running for %d s", int(time.Since(p.started).Seconds())))
+			case <-p.done:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+func (p *progress) report(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quiet.Reset(progressInterval)
+	p.n++
+	p.send(p.n, text)
+}
+
+// stop ends the reports. When it returns none is under way.
+func (p *progress) stop() {
+	close(p.done)
+	<-p.ended
+	p.quiet.Stop()
+}

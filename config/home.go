@@ -1,0 +1,61 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// homeSetting is one explicit dshHome.
+type homeSetting struct{ source, value string }
+
+// home resolves the home folder: the explicit setting, then $DSH_HOME, then
+// ~/.dsh. Explicit settings that name different folders are refused instead of
+// ranked: what one part of a system stored, another would not find.
+func (l *loader) home() (string, error) {
+	var chosen, from string
+	for _, setting := range l.homes {
+		if strings.TrimSpace(setting.value) == "" {
+			continue
+		}
+		path, err := l.absolute(setting.source, setting.value)
+		if err != nil {
+			return "", err
+		}
+		if chosen != "" && path != chosen {
+			return "", &Error{Path: "dshHome", Problem: fmt.Sprintf(
+				"%s says %s and %s says %s; remove one", from, quote(chosen), setting.source, quote(path))}
+		}
+		chosen, from = path, setting.source
+	}
+	if chosen != "" {
+		return chosen, nil
+	}
+	for _, entry := range l.opts.Environ {
+		if value, ok := strings.CutPrefix(entry, "DSH_HOME="); ok && strings.TrimSpace(value) != "" {
+			return l.absolute("DSH_HOME", value)
+		}
+	}
+	return l.absolute("", "~/.dsh")
+}
+
+// absolute expands ~ and ~/x (on Windows ~\x too; ~user is a plain name) and
+// makes path absolute.
+func (l *loader) absolute(source, path string) (string, error) {
+	if path == "~" || strings.HasPrefix(path, "~/") || strings.HasPrefix(path, `~\`) {
+		home := l.opts.UserHome
+		if home == "" {
+			var err error
+			if home, err = os.UserHomeDir(); err != nil {
+				return "", &Error{Source: source, Path: "dshHome", Problem: "the user's home folder is unknown; set dshHome to an absolute path"}
+			}
+		}
+		path = filepath.Join(home, strings.ReplaceAll(path[1:], `\`, "/"))
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", &Error{Source: source, Path: "dshHome", Problem: err.Error()}
+	}
+	return abs, nil
+}
