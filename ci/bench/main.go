@@ -1,0 +1,160 @@
+// Command bench measures, in one run, the floor (a minimal loop on a
+// pseudo-terminal, see floor.go) and this module, and holds the ratios against
+// the bounds that the project promises. It exits 1 when a bound fails.
+//
+//	go run ./ci/bench            the full run, about three minutes
+//	go run ./ci/bench --json     the same as JSON
+//	go run ./ci/bench --smoke    a short run with doubled bounds, for CI
+//	go run ./ci/bench --only flood,start
+//	go run ./ci/bench --doc docs/performance.md   puts the table there
+//
+// Floor and ours run in alternating blocks, so that noise of the machine hits
+// both.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/shellstead/shellstead/ci/internal/document"
+)
+
+// smokeSlack widens every bound of a smoke run: it has few samples and runs on
+// shared machines.
+const smokeSlack = 2
+
+// bench is what every measurement needs.
+type bench struct {
+	smoke bool
+	dir   string // private folder, removed at the end
+}
+
+// pick returns full, or short in a smoke run.
+func (b *bench) pick(full, short int) int {
+	if b.smoke {
+		return short
+	}
+	return full
+}
+
+// measurement fills one or more rows of the report.
+type measurement struct {
+	name string
+	run  func(*bench) ([]row, error)
+}
+
+var measurements = []measurement{
+	{"true", measureTrue},
+	{"start", measureStart},
+	{"flood", measureFlood},
+	{"memory", measureMemory},
+	{"script", measureScript},
+	{"crowd", measureCrowd},
+	{"close", measureClose},
+	{"idle", measureIdle},
+}
+
+func main() {
+	// The program starts itself for what has to be measured in a process of
+	// its own.
+	if len(os.Args) > 1 {
+		if child, ok := children[os.Args[1]]; ok {
+			if err := child(os.Args[2:]); err != nil {
+				fmt.Fprintln(os.Stderr, "bench:", err)
+				os.Exit(1)
+			}
+			return
+		}
+	}
+	asJSON := flag.Bool("json", false, "print JSON instead of a table")
+	smoke := flag.Bool("smoke", false, "a short run with doubled bounds")
+	only := flag.String("only", "", "comma-separated measurements: "+names())
+	doc := flag.String("doc", "", "put the table into this document instead of printing it")
+	flag.Parse()
+	report, err := run(*smoke, *only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if err := show(report, *asJSON, *doc); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	if failed := report.failed(); len(failed) > 0 {
+		fmt.Fprintln(os.Stderr, "bench: out of bounds: "+strings.Join(failed, "; "))
+		os.Exit(1)
+	}
+}
+
+// show prints rep, or puts its table into the document doc.
+func show(rep report, asJSON bool, doc string) error {
+	if asJSON {
+		enc := json.NewEncoder(os.Stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(rep)
+	}
+	if doc == "" {
+		return rep.writeTable(os.Stdout)
+	}
+	var table bytes.Buffer
+	if err := rep.writeTable(&table); err != nil {
+		return err
+	}
+	old, err := os.ReadFile(doc)
+	if err != nil {
+		return err
+	}
+	text, err := document.Replace(old, "bench", table.String())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(doc, text, 0o644)
+}
+
+func names() string {
+	all := make([]string, len(measurements))
+	for i, m := range measurements {
+		all[i] = m.name
+	}
+	return strings.Join(all, ",")
+}
+
+func run(smoke bool, only string) (report, error) {
+	selected := map[string]bool{}
+	for name := range strings.SplitSeq(only, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			selected[name] = true
+		}
+	}
+	dir, err := os.MkdirTemp("", "shellstead-bench-")
+	if err != nil {
+		return report{}, err
+	}
+	defer os.RemoveAll(dir)
+	b := &bench{smoke: smoke, dir: dir}
+	rep := newReport(smoke)
+	known := 0
+	for _, m := range measurements {
+		if len(selected) > 0 && !selected[m.name] {
+			continue
+		}
+		known++
+		rows, err := m.run(b)
+		if err != nil {
+			return rep, fmt.Errorf("%s: %w", m.name, err)
+		}
+		for i := range rows {
+			rows[i].judge(smoke)
+		}
+		rep.Rows = append(rep.Rows, rows...)
+	}
+	if known == 0 || known < len(selected) {
+		return rep, errors.New("--only names an unknown measurement; known: " + names())
+	}
+	return rep, nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/shellstead/shellstead/backend/posix"
+	"github.com/shellstead/shellstead/dialect/bash"
+	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/engine"
+)
+
+const backendType = "bash"
+
+// stack is the module as a program embeds it.
+type stack struct {
+	service *terminals.Service
+	runner  *persistent.Runner
+	owners  int
+}
+
+// newStack builds a stack. grace is the backend's disposeGraceMs, 0 for the
+// default; timeout the commands' own, 0 for the default.
+func newStack(dir string, grace, timeout time.Duration) (*stack, error) {
+	driver, err := posix.New(posix.Options{})
+	if err != nil {
+		return nil, err
+	}
+	cfg := engine.DefaultConfig()
+	cfg.Type = backendType
+	if grace > 0 {
+		cfg.DisposeGrace = grace
+	}
+	backend, err := engine.New(cfg, driver, bash.Dialect{})
+	if err != nil {
+		return nil, err
+	}
+	service := terminals.NewService(terminals.Options{})
+	if _, err := service.Register(backendType, backend); err != nil {
+		return nil, err
+	}
+	runs := persistent.DefaultConfig()
+	runs.BackendType = backendType
+	runs.SpillDir = dir
+	if timeout > 0 {
+		runs.Timeout = timeout
+	}
+	runner, err := persistent.New(service, runs)
+	if err != nil {
+		return nil, err
+	}
+	return &stack{service: service, runner: runner}, nil
+}
+
+func (s *stack) close() error { return s.service.Dispose(context.Background()) }
+
+// owner makes an owner whose shell has answered once.
+func (s *stack) owner() (*terminals.Owner, error) {
+	s.owners++
+	o, err := s.service.NewOwner(terminals.OwnerOptions{Name: fmt.Sprintf("bench-%d", s.owners), Cwd: os.TempDir()})
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.run(o, "true")
+	return o, err
+}
+
+// run runs one command that has to complete with exit code 0.
+func (s *stack) run(o *terminals.Owner, text string) (persistent.Result, error) {
+	res := s.runner.Run(context.Background(), o, persistent.Command{Text: text})
+	if res.Reason != persistent.Completed || res.ExitCode == nil || *res.ExitCode != 0 {
+		return res, fmt.Errorf("ours: %.60q came back as %s: %.200q", text, res.Reason, res.Text)
+	}
+	return res, nil
+}
+
+// timed returns how long one run of text took.
+func (s *stack) timed(o *terminals.Owner, text string) (time.Duration, error) {
+	begin := time.Now()
+	_, err := s.run(o, text)
+	return time.Since(begin), err
+}
