@@ -91,8 +91,10 @@ type Launch struct {
 	Env   []string
 	Unset []string
 
-	// Modes of the terminal at the start, and again before each command.
-	Modes backend.Modes
+	// Modes of the terminal at the start, and again before each command unless
+	// the shell sets them itself (OwnModes).
+	Modes    backend.Modes
+	OwnModes bool
 
 	SeparateDescriptors bool
 

@@ -354,6 +354,15 @@ func (c *call) report(final terminals.CommandResult) {
 	case final.State == terminals.Completed:
 		c.result.Reason, c.result.ExitCode = Completed, final.ExitCode
 		c.exit = exitCodeNotice(final.ExitCode)
+		if final.Level > 0 {
+			// The command opened a prompt of its own, a debugger's for instance:
+			// it goes on when that prompt is left.
+			c.result.Reason = WaitingInput
+			c.result.NeedsInput = &terminals.NeedsInput{
+				Kind: terminals.LineInput, Program: nestedPrompt(final.Level), PID: c.shell.session.PID(),
+			}
+			c.wait = nestedNotice(final.Level)
+		}
 	case final.State == terminals.Waiting:
 		needs := final.NeedsInput
 		if needs == nil {

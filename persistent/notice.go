@@ -126,3 +126,9 @@ func (b *textBuilder) add(part string) {
 	}
 	b.WriteString(part)
 }
+
+func nestedPrompt(level int) string { return fmt.Sprintf("nested prompt, level %d", level) }
+
+func nestedNotice(level int) string {
+	return fmt.Sprintf("[waiting for input: %s; the next command runs in it]", nestedPrompt(level))
+}

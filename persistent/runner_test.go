@@ -501,6 +501,31 @@ func TestWaitingProgram(t *testing.T) {
 	}
 }
 
+// A prompt inside a command, a debugger's for instance, takes the next command
+// as its own.
+func TestNestedPrompt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		two := 2
+		shell := playing(
+			func(r *fakeRun) {
+				r.settle(terminals.CommandResult{State: terminals.Completed, ExitCode: &two, Level: 1, Cwd: "/fake/cwd"})
+			},
+			func(r *fakeRun) { r.print("inside"); r.complete(0) },
+		)
+		f := newFixture(t, nil, shell)
+		defer f.dispose()
+		res := f.run("x")
+		assert.Equal(t, WaitingInput, res.Reason)
+		assert.Equal(t, &two, res.ExitCode)
+		require.NotNil(t, res.NeedsInput)
+		assert.Equal(t, "nested prompt, level 1", res.NeedsInput.Program)
+		assert.Equal(t, "[exit code: 2]\n[waiting for input: nested prompt, level 1; the next command runs in it]", res.Text)
+		res = f.run("y")
+		assert.Equal(t, Completed, res.Reason)
+		assert.Equal(t, "inside", res.Text)
+	})
+}
+
 // Reference 3.3 #64: the next command is not typed into the program.
 func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 	type ladder struct {

@@ -109,7 +109,7 @@ func (s *session) deliverCommand(ctx context.Context, op *operation, text string
 	}
 	// A program may have left the terminal in other modes, and unread input:
 	// neither is this command's.
-	if m, err := s.dev.Modes(); err == nil && m != s.launch.Modes {
+	if m, err := s.dev.Modes(); err == nil && m != s.launch.Modes && !s.launch.OwnModes {
 		if err := s.dev.SetModes(s.launch.Modes); err != nil {
 			return err
 		}
