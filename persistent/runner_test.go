@@ -506,12 +506,16 @@ func TestWaitingProgram(t *testing.T) {
 func TestNestedPrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		two := 2
-		shell := playing(
-			func(r *fakeRun) {
-				r.settle(terminals.CommandResult{State: terminals.Completed, ExitCode: &two, Level: 1, Cwd: "/fake/cwd"})
-			},
-			func(r *fakeRun) { r.print("inside"); r.complete(0) },
-		)
+		inside := false
+		shell := playing(func(r *fakeRun) {
+			if inside {
+				r.print("inside")
+				r.complete(0)
+				return
+			}
+			inside = true
+			r.settle(terminals.CommandResult{State: terminals.Completed, ExitCode: &two, Level: 1, Cwd: "/fake/cwd"})
+		})
 		f := newFixture(t, nil, shell)
 		defer f.dispose()
 		res := f.run("x")
