@@ -1,0 +1,227 @@
+//go:build linux || darwin
+
+package posix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/terminals"
+)
+
+// device is one terminal with the tree of processes behind it.
+type device struct {
+	driver  *Driver
+	term    *terminal
+	channel *channel // nil when there is none
+	lease   *lease   // the supervisor's promise to clean up
+	family  *family  // the processes that belong here
+
+	proc   *os.Process
+	exited chan struct{}
+	status backend.ExitStatus // valid once exited is closed
+
+	echo    atomic.Bool   // the engine last asked for echo
+	writing chan struct{} // a lock that a context can end the wait for
+	reading drain
+	probe   waitProbe
+
+	closing  sync.Mutex
+	run      *teardown // the Terminate that is going on
+	closed   bool      // Terminate has succeeded
+	isClosed chan struct{}
+}
+
+var _ backend.Device = (*device)(nil)
+
+func newDevice(d *Driver, spec backend.Spec, term *terminal, chn *channel, mark string, l *lease) *device {
+	dev := &device{
+		driver:   d,
+		term:     term,
+		channel:  chn,
+		lease:    l,
+		family:   &family{table: systemTable(), mark: mark, self: os.Getpid()},
+		exited:   make(chan struct{}),
+		writing:  make(chan struct{}, 1),
+		isClosed: make(chan struct{}),
+	}
+	dev.echo.Store(spec.Modes.Echo)
+	return dev
+}
+
+// begin takes over a program that has just been started.
+func (d *device) begin(proc *os.Process, exit *exitWatch) {
+	d.proc = proc
+	leader := identity{pid: proc.Pid}
+	// The program cannot have been reaped yet, so this is its own start time.
+	if p, err := d.family.table.lookup(proc.Pid); err == nil {
+		leader = p.identity
+	}
+	d.family.leader = leader
+	d.lease.started(leader)
+	d.probe.begin(d)
+	go func() {
+		d.status = exit.wait(proc)
+		close(d.exited)
+		d.reading.programEnded(d.term.master)
+	}()
+}
+
+func (d *device) PID() int                       { return d.proc.Pid }
+func (d *device) Exited() <-chan struct{}        { return d.exited }
+func (d *device) ExitStatus() backend.ExitStatus { return d.status }
+
+func (d *device) hasExited() bool {
+	select {
+	case <-d.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *device) Channel() io.WriteCloser {
+	if d.channel == nil || d.channel.oneShot() {
+		return nil
+	}
+	return d.channel
+}
+
+func (d *device) Resize(cols, rows int) error {
+	if cols < 1 || cols > maxSide || rows < 1 || rows > maxSide {
+		return invalid("the window size %d by %d is out of range; give 1 to %d for each side", cols, rows, maxSide)
+	}
+	return d.term.resize(cols, rows)
+}
+
+func (d *device) Foreground() (backend.Foreground, error) {
+	pgid, err := d.term.foreground()
+	if err != nil {
+		return backend.Foreground{}, err
+	}
+	// The program leads its session, so its group has its own number.
+	return backend.Foreground{PGID: pgid, Shell: pgid == d.proc.Pid}, nil
+}
+
+func (d *device) Modes() (backend.Modes, error) { return d.term.modes() }
+
+func (d *device) SetModes(m backend.Modes) error {
+	if err := d.term.setModes(m, false); err != nil {
+		return err
+	}
+	d.echo.Store(m.Echo)
+	return nil
+}
+
+func (d *device) FlushInput() error {
+	if d.hasExited() {
+		return nil // nobody is left to read it
+	}
+	return d.term.flushInput()
+}
+
+func (d *device) PendingInput() (int, error) {
+	if d.hasExited() {
+		return 0, nil
+	}
+	return d.term.pendingInput()
+}
+
+func (d *device) PendingOutput() (int, error) { return d.term.pendingOutput() }
+
+func (d *device) Cwd() (string, error) { return workingDir(d.proc.Pid) }
+
+// signalNames are the signals that Signal delivers.
+var signalNames = []string{"SIGINT", "SIGTERM", "SIGKILL", "SIGTSTP", "SIGHUP"}
+
+var signalNumbers = map[string]syscall.Signal{
+	"SIGINT":  unix.SIGINT,
+	"SIGTERM": unix.SIGTERM,
+	"SIGKILL": unix.SIGKILL,
+	"SIGTSTP": unix.SIGTSTP,
+	"SIGHUP":  unix.SIGHUP,
+}
+
+func (d *device) Signal(ctx context.Context, name string) (int, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	sig, ok := signalNumbers[name]
+	if !ok {
+		return 0, &terminals.Error{
+			Code:    terminals.Unsupported,
+			Message: fmt.Sprintf("signal %q is not supported here; use one of %v", name, signalNames),
+			Err:     backend.ErrUnsupported,
+		}
+	}
+	pgid, err := d.term.foreground()
+	if err != nil {
+		return 0, err
+	}
+	if sig == unix.SIGKILL && pgid == d.proc.Pid {
+		return 0, invalid("SIGKILL is refused while the shell itself is in the foreground; close the session instead")
+	}
+	if sig == unix.SIGINT {
+		return d.interruptGroup(pgid, true)
+	}
+	if err := unix.Kill(-pgid, sig); err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return 0, fmt.Errorf("posix: the foreground process group %d has just ended", pgid)
+		}
+		return 0, fmt.Errorf("posix: %s to process group %d: %w", name, pgid, err)
+	}
+	return pgid, nil
+}
+
+func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	pgid, err := d.term.foreground()
+	if err != nil {
+		return 0, err
+	}
+	if !programToo || pgid == d.proc.Pid {
+		return d.interruptGroup(pgid, true)
+	}
+	if err := d.family.table.signal(d.family.leader, unix.SIGINT); err != nil {
+		return 0, err
+	}
+	// The program may take the terminal back at once: the signal is for the
+	// group that was there.
+	return d.interruptGroup(pgid, false)
+}
+
+// interruptGroup interrupts the foreground group pgid. A program in raw mode
+// reads ^C as a key, and behind 4 KiB of unread input the key is not even seen.
+// The terminal's own request works in both cases, and on programs that the host
+// may not signal, but it goes to whoever is in the foreground by then.
+func (d *device) interruptGroup(pgid int, byTerminal bool) (int, error) {
+	terminal := func() error {
+		return d.term.control("interrupt", func(fd int) error { return terminalSignal(fd, unix.SIGINT) })
+	}
+	if byTerminal && terminal() == nil {
+		return pgid, nil
+	}
+	err := unix.Kill(-pgid, unix.SIGINT)
+	if errors.Is(err, unix.EPERM) && !byTerminal {
+		err = terminal()
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return 0, fmt.Errorf("posix: SIGINT to process group %d: %w", pgid, err)
+	}
+	return pgid, nil
+}
+
+// past is a deadline that ends every wait at once, noDeadline one that ends none.
+var past, noDeadline = time.Unix(1, 0), time.Time{}

@@ -1,0 +1,3 @@
+package posix
+
+const kernelThreads = -1 // macOS lists none

@@ -1,0 +1,714 @@
+package posix
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/shellstead/shellstead/backend"
+)
+
+const (
+	// scanDuty keeps scans of the whole process table to a fiftieth of the time:
+	// the next one waits fifty times as long as the last one took.
+	scanDuty = 50
+
+	// orphanAge is how long a group is in the foreground before the process table
+	// is searched for members that left the tree. Short commands never pay for it.
+	orphanAge = 100 * time.Millisecond
+
+	// maxInner bounds terminals within terminals.
+	maxInner = 4
+
+	// probeLimit and probePause bound the search for a child's blocked read in
+	// the capability probe.
+	probeLimit = time.Second
+	probePause = time.Millisecond
+)
+
+// waitProbe finds out what blocks the processes of one terminal. It keeps the
+// files of the started program open, so that asking costs a few system calls.
+type waitProbe struct {
+	dev *device
+	pid int
+
+	mu     sync.Mutex // of what ShellWait keeps
+	closed bool
+	fds    int // /proc/PID/fd
+	tasks  int // /proc/PID/task
+	thread threadFiles
+	site   backend.Site // of the last proved wait
+	name   string       // of the program then
+
+	search   sync.Mutex // of what InputWait keeps; ShellWait never waits for it
+	group    int        // the foreground group, and since when it is known
+	since    time.Time
+	orphans  []process // its members outside of the tree
+	scanned  time.Time
+	scanCost time.Duration
+}
+
+// threadFiles are the kept files of the one thread that reads.
+type threadFiles struct {
+	tid       int
+	call, run int // syscall and schedstat
+}
+
+func (p *waitProbe) begin(d *device) {
+	p.dev, p.pid = d, d.proc.Pid
+	p.fds, p.tasks = -1, -1
+	p.thread = threadFiles{tid: p.pid, call: -1, run: -1}
+}
+
+func (p *waitProbe) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.thread.close()
+	closeFD(&p.fds)
+	closeFD(&p.tasks)
+}
+
+func (t *threadFiles) close() {
+	closeFD(&t.call)
+	closeFD(&t.run)
+}
+
+func closeFD(fd *int) {
+	if *fd >= 0 {
+		_ = unix.Close(*fd)
+		*fd = -1
+	}
+}
+
+func unprovable() error {
+	return fmt.Errorf("posix: no system call table for linux/%s, so a blocked read cannot be proved: %w", runtime.GOARCH, backend.ErrUnsupported)
+}
+
+func (p *waitProbe) want() want {
+	w := want{terminal: p.dev.term.id}
+	if p.dev.channel != nil {
+		w.channel = &p.dev.channel.id
+	}
+	return w
+}
+
+// ShellWait looks at the started program alone. See backend.Device.
+func (d *device) ShellWait() (backend.Wait, error) {
+	if nativeABI == nil {
+		return backend.Wait{}, unprovable()
+	}
+	p := &d.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := backend.Wait{PID: p.pid}
+	if p.closed || d.hasExited() {
+		return w, nil
+	}
+	if err := p.open(); err != nil {
+		return p.unreadable(w, err)
+	}
+	line, turns, err := p.thread.read()
+	if err != nil {
+		// The program may have become another one by exec, with other rights, or
+		// the thread has ended.
+		p.thread.close()
+		p.thread.tid = p.pid
+		if err = p.open(); err == nil {
+			line, turns, err = p.thread.read()
+		}
+		if err != nil {
+			return p.unreadable(w, err)
+		}
+	}
+	w.Turns = turns
+	// A stopped process still shows the call that it was stopped in.
+	if stoppedChild(p.pid) {
+		w.State = backend.WaitStopped
+		return w, nil
+	}
+	s := &subject{pid: p.pid, tid: p.thread.tid, dir: p.fds}
+	if f := p.confirm(s, line); f.terminal || f.channel {
+		p.proved(&w, line, f)
+		return w, nil
+	} else if f.unknown {
+		return w, nil
+	}
+	w.State = backend.WaitBusy
+	if p.threads() > 1 {
+		p.otherThreads(&w)
+	}
+	return w, nil
+}
+
+func (p *waitProbe) unreadable(w backend.Wait, err error) (backend.Wait, error) {
+	if errors.Is(err, unix.ENOENT) && !p.dev.hasExited() {
+		if _, statErr := os.Stat(procPath(p.pid, "stat")); statErr == nil {
+			return w, fmt.Errorf("posix: the kernel has no /proc/PID/syscall: %w", backend.ErrUnsupported)
+		}
+	}
+	return w, nil // not allowed to see it, or it has just ended: unknown
+}
+
+func (p *waitProbe) open() (err error) {
+	if p.thread.call < 0 {
+		base := "/proc/" + strconv.Itoa(p.pid) + "/task/" + strconv.Itoa(p.thread.tid)
+		if p.thread.call, err = unix.Open(base+"/syscall", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			p.thread.call = -1
+			return err
+		}
+		if p.thread.run, err = unix.Open(base+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			p.thread.run = -1 // turns are unknown then
+		}
+	}
+	if p.fds < 0 {
+		if p.fds, err = unix.Open(procPath(p.pid, "fd"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			p.fds = -1
+			return err
+		}
+	}
+	if p.tasks < 0 {
+		if p.tasks, err = unix.Open(procPath(p.pid, "task"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			p.tasks = -1
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the call and the turns. The turns are read first: a thread that
+// runs in between then shows as waiting with old turns, never as waiting again
+// when it was not.
+func (t *threadFiles) read() (line syscallLine, turns uint64, err error) {
+	var buf [256]byte
+	if t.run >= 0 {
+		if data, err := readFD(t.run, buf[:]); err == nil {
+			turns = parseTurns(data)
+		}
+	}
+	data, err := readFD(t.call, buf[:])
+	if err != nil {
+		return syscallLine{}, 0, err
+	}
+	line, err = parseSyscall(data)
+	return line, turns, err
+}
+
+// confirm examines line and looks once more where the thread's memory decided.
+func (p *waitProbe) confirm(s *subject, line syscallLine) found {
+	if !line.blocked {
+		return found{}
+	}
+	f := s.examine(line, p.want())
+	if !f.memory || !f.terminal && !f.channel {
+		return f
+	}
+	var buf [256]byte
+	data, err := readFD(p.thread.call, buf[:])
+	if err != nil {
+		return found{unknown: true}
+	}
+	if again, err := parseSyscall(data); err != nil || again != line {
+		return found{}
+	}
+	return f
+}
+
+func (p *waitProbe) proved(w *backend.Wait, line syscallLine, f found) {
+	w.State = backend.WaitReading
+	w.Channel = f.channel && !f.terminal
+	w.Timed = f.timed || f.terminal && p.dev.timedRead()
+	w.Site = siteOf(line)
+	if w.Site != p.site || p.name == "" {
+		p.site, p.name = w.Site, commOf(p.pid)
+	}
+	w.Program = p.name
+}
+
+func siteOf(line syscallLine) backend.Site {
+	return backend.Site{uint64(line.nr), line.args[0], line.args[1], line.args[2]}
+}
+
+func commOf(pid int) string {
+	var buf [64]byte
+	data, err := readProc(procPath(pid, "comm"), buf[:])
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(string(data), "\n")
+}
+
+// timedRead tells whether a plain read of the terminal ends by itself. A
+// program that asks the terminal for its cursor reads with such a limit.
+func (d *device) timedRead() bool {
+	tio, err := d.term.termios()
+	return err == nil && tio.Lflag&unix.ICANON == 0 && tio.Cc[unix.VTIME] != 0
+}
+
+// threads counts the program's threads: their folder has a link for each.
+func (p *waitProbe) threads() int {
+	const own = 2 // . and ..
+	var st unix.Stat_t
+	if err := unix.Fstatat(p.tasks, "", &st, unix.AT_EMPTY_PATH); err != nil {
+		return 0
+	}
+	return int(st.Nlink) - own
+}
+
+// otherThreads looks for the one that reads and keeps its files for the next
+// time. PowerShell reads its input in a thread of its own.
+func (p *waitProbe) otherThreads(w *backend.Wait) {
+	known := p.thread
+	for _, tid := range taskIDs(p.pid) {
+		if tid == known.tid {
+			continue
+		}
+		p.thread = threadFiles{tid: tid, call: -1, run: -1}
+		if p.open() == nil {
+			if line, turns, err := p.thread.read(); err == nil {
+				s := &subject{pid: p.pid, tid: tid, dir: p.fds}
+				if f := p.confirm(s, line); f.terminal || f.channel {
+					known.close()
+					w.Turns = turns
+					p.proved(w, line, f)
+					return
+				}
+			}
+		}
+		p.thread.close()
+	}
+	p.thread = known
+}
+
+func taskIDs(pid int) []int {
+	dir, err := os.Open(procPath(pid, "task"))
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	ids := make([]int, 0, len(names))
+	for _, name := range names {
+		if id, err := strconv.Atoi(name); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// InputWait looks at everything that may read the terminal. See backend.Device.
+func (d *device) InputWait() (backend.Wait, error) {
+	if nativeABI == nil {
+		return backend.Wait{}, unprovable()
+	}
+	pgid, err := d.term.foreground()
+	if err != nil {
+		return backend.Wait{}, err
+	}
+	if d.hasExited() {
+		return backend.Wait{}, nil
+	}
+	p := &d.probe
+	p.search.Lock()
+	defer p.search.Unlock()
+	e := evidence{want: want{terminal: d.term.id}, group: pgid, probe: p}
+	members := p.tree(pgid)
+	e.look(members)
+	if e.reading == nil {
+		if orphans := p.scan(pgid, members); len(orphans) > 0 {
+			e.look(orphans)
+		}
+	}
+	return e.conclude(), nil
+}
+
+// tree returns the members of a process group among the started program and its
+// descendants, and all descendants of those members.
+func (p *waitProbe) tree(pgid int) []process {
+	var members, seen []process
+	type node struct {
+		pid    int
+		inside bool // below a member
+	}
+	queue := []node{{pid: p.pid}}
+	for len(queue) > 0 {
+		n := queue[0]
+		queue = queue[1:]
+		st, err := readStat(procPath(n.pid, "stat"))
+		if err != nil {
+			continue
+		}
+		seen = append(seen, st.process)
+		inside := n.inside || st.pgid == pgid
+		if inside && !st.zombie {
+			members = append(members, st.process)
+		}
+		for _, child := range childrenOf(n.pid) {
+			queue = append(queue, node{child, inside})
+		}
+	}
+	if len(seen) > 1 {
+		p.dev.family.remember(seen[1:]...)
+	}
+	return members
+}
+
+// childrenOf returns a process's children, from all of its threads. It is empty
+// on kernels without the file; the scan finds them then.
+func childrenOf(pid int) []int {
+	tasks := []int{pid}
+	var st unix.Stat_t
+	if err := unix.Stat(procPath(pid, "task"), &st); err == nil && st.Nlink > 3 {
+		tasks = taskIDs(pid)
+	}
+	var children []int
+	for _, tid := range tasks {
+		data, err := os.ReadFile(procPath(pid, "task/"+strconv.Itoa(tid)+"/children"))
+		if err != nil {
+			continue
+		}
+		for word := range strings.FieldsSeq(string(data)) {
+			if child, err := strconv.Atoi(word); err == nil {
+				children = append(children, child)
+			}
+		}
+	}
+	return children
+}
+
+// scan returns members of the group that have left the tree because their
+// parents ended, and their descendants. It reads the whole process table, so
+// what it found is kept for a while.
+func (p *waitProbe) scan(pgid int, known []process) []process {
+	now := time.Now()
+	if p.group != pgid {
+		p.group, p.since, p.orphans = pgid, now, nil
+	}
+	if now.Sub(p.since) >= orphanAge && now.Sub(p.scanned) >= scanDuty*p.scanCost {
+		p.orphans = p.searchOrphans(pgid, known)
+		p.scanned = time.Now()
+		p.scanCost = p.scanned.Sub(now)
+	}
+	return p.orphans
+}
+
+func (p *waitProbe) searchOrphans(pgid int, known []process) []process {
+	all, err := systemTable().list()
+	if err != nil {
+		return nil
+	}
+	inside := make(map[int]bool)
+	for _, q := range known {
+		inside[q.pid] = true
+	}
+	var orphans []process
+	for grew := true; grew; {
+		grew = false
+		for _, q := range all {
+			if !inside[q.pid] && q.pid != p.pid && !q.zombie && (q.pgid == pgid || inside[q.ppid]) {
+				inside[q.pid], grew = true, true
+				orphans = append(orphans, q)
+			}
+		}
+	}
+	p.dev.family.remember(orphans...)
+	return orphans
+}
+
+// evidence gathers what the threads of several processes show.
+type evidence struct {
+	probe *waitProbe
+	want  want
+	group int // the foreground group
+	depth int // of terminals within terminals
+
+	reading *backend.Wait // the first proof
+	hidden  *process      // a member of the group that may not be looked into
+	unknown bool          // something waits in a way that cannot be seen
+	awake   bool          // a member of the group does something of its own
+	stopped *process      // a member of the group that is
+}
+
+func (e *evidence) look(members []process) {
+	for _, q := range members {
+		if e.reading != nil {
+			return
+		}
+		e.process(q)
+	}
+}
+
+func (e *evidence) process(q process) {
+	if q.stopped {
+		if q.pgid == e.group && e.stopped == nil {
+			e.stopped = &q
+		}
+		return
+	}
+	for _, tid := range taskIDs(q.pid) {
+		wait, f, err := e.thread(q, tid)
+		switch {
+		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+			if q.pgid == e.group && e.hidden == nil {
+				e.hidden = &q
+			}
+			e.unknown = true
+			return
+		case err != nil: // it has ended
+		case f.terminal:
+			e.accept(q, wait)
+			return
+		default:
+			e.unknown = e.unknown || f.unknown
+			e.awake = e.awake || q.pgid == e.group && !f.children
+		}
+	}
+}
+
+// thread examines one thread in the order that makes the answer safe: turns,
+// call, files and memory, the same call again, and not stopped.
+func (e *evidence) thread(q process, tid int) (w backend.Wait, f found, err error) {
+	s := &subject{pid: q.pid, tid: tid, dir: -1, tty: q.tty, ttyKnown: true}
+	files := threadFiles{tid: tid, call: -1, run: -1}
+	defer files.close()
+	if files.call, err = unix.Open(s.path("syscall"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		files.call = -1
+		return w, f, err
+	}
+	if files.run, err = unix.Open(s.path("schedstat"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		files.run = -1
+	}
+	line, turns, err := files.read()
+	if err != nil || !line.blocked {
+		return w, f, err
+	}
+	if f = s.examine(line, e.want); !f.terminal {
+		return w, f, nil
+	}
+	again, _, err := files.read()
+	if err != nil || again != line {
+		return w, found{}, err
+	}
+	st, err := readStat(s.path("stat"))
+	if err != nil || st.stopped {
+		return w, found{}, err
+	}
+	name := st.name // by now: the row may be from before an exec
+	if tid != q.pid {
+		name = commOf(q.pid)
+	}
+	return backend.Wait{
+		State:   backend.WaitReading,
+		PID:     q.pid,
+		Program: name,
+		Timed:   f.timed || e.depth == 0 && e.probe.dev.timedRead(),
+		Site:    siteOf(line),
+		Turns:   turns,
+	}, f, nil
+}
+
+// accept takes a proof, unless the reader only passes input on to a terminal of
+// its own (script, screen, expect): then what counts is who reads that one.
+func (e *evidence) accept(q process, w backend.Wait) {
+	inner, owns := innerTerminals(q.pid)
+	if !owns {
+		e.reading = &w
+		return
+	}
+	below := e.probe.below(q.pid)
+	for _, rdev := range inner {
+		if e.depth == maxInner {
+			break
+		}
+		members, group := usersOf(rdev, below)
+		if len(members) == 0 {
+			continue
+		}
+		next := evidence{probe: e.probe, want: want{terminal: fileID{rdev: rdev}, rdevOnly: true}, group: group, depth: e.depth + 1}
+		next.look(members)
+		if next.reading != nil {
+			e.reading = next.reading
+			return
+		}
+		if !next.unknown {
+			return // seen: its terminal's programs are busy
+		}
+	}
+	e.unknown = true
+}
+
+// innerTerminals returns the devices of the terminals that a process drives.
+func innerTerminals(pid int) (devices []uint64, owns bool) {
+	dir, err := os.Open(procPath(pid, "fd"))
+	if err != nil {
+		return nil, false
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(procPath(pid, "fd/"+name), &st) != nil || uint64(st.Rdev) != ptmx {
+			// A master keeps the number of the device that opened it.
+			continue
+		}
+		owns = true
+		data, err := os.ReadFile(procPath(pid, "fdinfo/"+name))
+		if err != nil {
+			continue
+		}
+		if index, ok := parseTTYIndex(data); ok {
+			devices = append(devices, ptsDevice(index))
+		}
+	}
+	return devices, owns
+}
+
+// ptsDevice is the device number of /dev/pts/N: 256 for each of eight majors.
+func ptsDevice(index int) uint64 {
+	const firstMajor, perMajor = 136, 256
+	return unix.Mkdev(firstMajor+uint32(index/perMajor), uint32(index%perMajor))
+}
+
+func (p *waitProbe) below(pid int) []procStat {
+	var all []procStat
+	queue := childrenOf(pid)
+	for len(queue) > 0 {
+		next := queue[0]
+		queue = append(queue[1:], childrenOf(next)...)
+		if st, err := readStat(procPath(next, "stat")); err == nil && !st.zombie {
+			all = append(all, st)
+			p.dev.family.remember(st.process)
+		}
+	}
+	return all
+}
+
+// usersOf returns the foreground group of a terminal, and of below its members
+// with their descendants.
+func usersOf(rdev uint64, below []procStat) (members []process, group int) {
+	for _, st := range below {
+		if st.tty == rdev && st.tpgid > 1 {
+			group = st.tpgid
+		}
+	}
+	inside := make(map[int]bool)
+	for _, st := range below { // parents come first
+		if group != 0 && st.pgid == group || inside[st.ppid] {
+			inside[st.pid] = true
+			members = append(members, st.process)
+		}
+	}
+	return members, group
+}
+
+// conclude turns the evidence into an answer.
+func (e *evidence) conclude() backend.Wait {
+	switch {
+	case e.reading != nil:
+		return *e.reading
+	case e.hidden != nil && e.asksSecret():
+		return backend.Wait{State: backend.WaitReading, PID: e.hidden.pid, Program: e.hidden.name, Turns: turnsOf(e.hidden.pid)}
+	case e.unknown:
+		return backend.Wait{}
+	case e.stopped != nil && !e.awake:
+		return backend.Wait{State: backend.WaitStopped, PID: e.stopped.pid, Program: e.stopped.name}
+	}
+	return backend.Wait{State: backend.WaitBusy}
+}
+
+// asksSecret recognizes a password prompt of a program that hides its calls
+// (su, sudo, passwd, ssh-add): it sleeps in the foreground, and somebody has
+// turned off the echo of a terminal that still works by lines. It proves
+// nothing where the terminal was without echo from the start.
+func (e *evidence) asksSecret() bool {
+	d := e.probe.dev
+	if !d.echo.Load() {
+		return false
+	}
+	m, err := d.term.modes()
+	if err != nil || !m.Canonical || m.Echo {
+		return false
+	}
+	st, err := readStat(procPath(e.hidden.pid, "stat"))
+	return err == nil && st.state == 'S' && st.start == e.hidden.start
+}
+
+func turnsOf(pid int) uint64 {
+	var buf [128]byte
+	data, err := readProc(procPath(pid, "schedstat"), buf[:])
+	if err != nil {
+		return 0
+	}
+	return parseTurns(data)
+}
+
+// probeExactRead finds out whether a child's blocked read can be seen here.
+func probeExactRead() error {
+	if nativeABI == nil {
+		return unprovable()
+	}
+	readEnd, writeEnd, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("posix: probe: %w", err)
+	}
+	defer writeEnd.Close()
+	var st unix.Stat_t
+	conn, err := writeEnd.SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { _ = unix.Fstat(int(fd), &st) })
+	}
+	if err != nil {
+		_ = readEnd.Close()
+		return fmt.Errorf("posix: probe: %w", err)
+	}
+	cmd := exec.Command(supervisorShell, "-c", "read answer")
+	cmd.Stdin = readEnd
+	err = cmd.Start()
+	_ = readEnd.Close()
+	if err != nil {
+		return fmt.Errorf("posix: probe: %w", err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	pipe := fileIDOf(&st)
+	s := &subject{pid: cmd.Process.Pid, tid: cmd.Process.Pid, dir: -1}
+	for deadline := time.Now().Add(probeLimit); time.Now().Before(deadline); time.Sleep(probePause) {
+		var buf [256]byte
+		data, err := readProc(s.path("syscall"), buf[:])
+		if err != nil {
+			return fmt.Errorf("posix: a child's system call cannot be read (%w): %s", err, whyHidden(err))
+		}
+		if line, err := parseSyscall(data); err == nil && line.blocked {
+			if f := s.examine(line, want{terminal: fileID{dev: ^uint64(0)}, channel: &pipe}); f.channel {
+				return nil
+			}
+		}
+	}
+	return errors.New("posix: a child that is blocked in a read does not show as such")
+}
+
+func whyHidden(err error) string {
+	if errors.Is(err, syscall.ENOENT) {
+		return "the kernel, or what stands in for it (gVisor), has no /proc/PID/syscall"
+	}
+	var buf [8]byte
+	if data, err := readProc("/proc/sys/kernel/yama/ptrace_scope", buf[:]); err == nil {
+		if scope := strings.TrimSpace(string(data)); scope == "2" || scope == "3" {
+			return "kernel.yama.ptrace_scope is " + scope + "; 0 or 1 allows it"
+		}
+	}
+	return "a security module or the container's profile refuses access to other processes"
+}
