@@ -307,7 +307,7 @@ func (s *session) interrupt(ctx context.Context, op *operation) error {
 		return nil
 	}
 	if len(s.launch.InterruptKeys) > 0 {
-		if w, err := s.dev.ShellWait(); err == nil && w.State == backend.WaitReading && !w.Channel {
+		if w, err := s.dev.ShellWait(); err == nil && w.State == backend.WaitReading && !w.Channel && !w.Timed {
 			return s.interruptKeys(ctx, op)
 		}
 	}

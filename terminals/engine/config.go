@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -217,19 +218,23 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 // shellPath finds the shell. A name is looked up in the host's own PATH: the
 // shell is the host's choice, whatever the sessions' environment says.
 func (o *opener) shellPath() (string, error) {
-	name := o.cfg.ShellPath
-	if name == "" {
-		name = o.dialect.Program()
+	names, install := o.dialect.Programs(), o.dialect.Install()
+	if name := o.cfg.ShellPath; name != "" {
+		if strings.ContainsRune(name, filepath.Separator) {
+			return name, nil // the driver says what is wrong with it
+		}
+		names, install = []string{name}, "install it"
 	}
-	if strings.ContainsRune(name, filepath.Separator) {
-		return name, nil // the driver says what is wrong with it
+	var missing error
+	for _, name := range names {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			return filepath.Abs(path)
+		}
+		missing = errors.Join(missing, err)
 	}
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", &terminals.Error{Code: terminals.InvalidArgument, Err: err,
-			Message: fmt.Sprintf("no %s found in PATH: install it, or set shellPath of the backend %q", name, o.cfg.Type)}
-	}
-	return filepath.Abs(path)
+	return "", &terminals.Error{Code: terminals.InvalidArgument, Err: missing,
+		Message: fmt.Sprintf("no %s found in PATH: %s, or set shellPath of the backend %q", strings.Join(names, " or "), install, o.cfg.Type)}
 }
 
 func checkDir(dir string) error {

@@ -70,6 +70,9 @@ func (s *session) decide(edge bool) {
 	if op == nil || s.closing.Load() {
 		return // the end of a session that closes is the end of its program
 	}
+	if !edge && s.launch.AnswerQueries {
+		s.answerStalled()
+	}
 	again := true
 	switch op.kind {
 	case opStart:
@@ -90,6 +93,26 @@ func (s *session) decide(edge bool) {
 	}
 	op.probes++
 	s.probe.Reset(d)
+}
+
+// answerStalled answers a shell that waits for an answer which is lost: a signal
+// can flush it, and typed input that lay unread kept it from being given. The
+// shell would wait for ever.
+func (s *session) answerStalled() {
+	w, err := s.dev.ShellWait()
+	if err != nil || w.State != backend.WaitReading || w.Channel || !w.Timed {
+		s.stalled = backend.Wait{}
+		return
+	}
+	if w != s.stalled { // it may be about to read the answer
+		s.stalled = w
+		return
+	}
+	in, inErr := s.dev.PendingInput()
+	out, outErr := s.dev.PendingOutput()
+	if inErr == nil && outErr == nil && in == 0 && out == 0 {
+		s.reply([]byte(cursorReply))
+	}
 }
 
 // atPrompt tells whether the shell is provably blocked in its own prompt read.

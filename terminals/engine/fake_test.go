@@ -408,8 +408,9 @@ type language struct {
 	debris string // what the shell's own machinery prints after a program
 }
 
-func (l *language) Name() string    { return "fake" }
-func (l *language) Program() string { return "fsh" }
+func (l *language) Name() string       { return "fake" }
+func (l *language) Programs() []string { return []string{"fsh", "fsh-next"} }
+func (l *language) Install() string    { return "build it" }
 
 func (l *language) New(setup dialect.Setup) (dialect.Shell, error) {
 	if slices.Contains(setup.Args, "refused") {

@@ -177,7 +177,8 @@ func TestOpenRefused(t *testing.T) {
 		says   string
 	}{
 		{"dialect", func(f *fixture) { f.cfg.ShellArgs = []string{"refused"} }, "", nil, "fake: refused"},
-		{"no such shell", func(f *fixture) { f.cfg.ShellPath = "" }, "", terminals.InvalidArgument, `no fsh found in PATH: install it, or set shellPath of the backend "fake"`},
+		{"no such shell", func(f *fixture) { f.cfg.ShellPath = "" }, "", terminals.InvalidArgument, `no fsh or fsh-next found in PATH: build it, or set shellPath of the backend "fake"`},
+		{"no such name", func(f *fixture) { f.cfg.ShellPath = "gsh" }, "", terminals.InvalidArgument, `no gsh found in PATH: install it, or set shellPath of the backend "fake"`},
 		{"no such folder", func(*fixture) {}, filepath.Join(file, "x"), terminals.InvalidArgument, "give an existing folder"},
 		{"a file as folder", func(*fixture) {}, file, terminals.InvalidArgument, "is not a folder"},
 		{"driver", func(f *fixture) { f.drv.start = func(context.Context) error { return broken } }, "", broken, "no terminal left"},
@@ -206,18 +207,20 @@ func TestOpenRefused(t *testing.T) {
 	})
 }
 
-// A shell is looked up by its name in the host's own PATH.
+// A shell is looked up in the host's own PATH, by the dialect's names in their
+// order.
 func TestOpenFindsTheShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
-		name := "fsh"
-		if runtime.GOOS == "windows" {
-			name += ".exe"
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
 		t.Setenv("PATH", dir)
-		f := ready(t, terminals.Command, func(f *fixture) { f.cfg.ShellPath = "" })
-		assert.Equal(t, filepath.Join(dir, name), f.drv.spec.Path)
+		for _, name := range []string{"fsh-next", "fsh"} { // the better one comes later
+			if runtime.GOOS == "windows" {
+				name += ".exe"
+			}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o700))
+			f := ready(t, terminals.Command, func(f *fixture) { f.cfg.ShellPath = "" })
+			assert.Equal(t, filepath.Join(dir, name), f.drv.spec.Path)
+		}
 	})
 }
 

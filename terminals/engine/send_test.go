@@ -931,6 +931,10 @@ func TestIdleSessionRests(t *testing.T) {
 func TestQueriesAreAnswered(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
+		f.dev.set(func() { f.dev.modes.Echo = true })
+		f.dev.say("\x1b[5n")
+		assert.Empty(t, f.dev.written(), "who reads an answer turns the echo off")
+		f.dev.set(func() { f.dev.modes.Echo = false })
 		f.dev.say("\x1b[5n\x1b[6n")
 		assert.Equal(t, []string{"\x1b[0n", "\x1b[1;1R"}, f.dev.written())
 		f.dev.set(func() { f.dev.pending = 4 })

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,7 @@ type session struct {
 	last        dialect.Mark // of the last command that completed
 	repair      bool         // the shell's own hook did not run: have it repaired
 	promptSite  backend.Site // where the shell waits at its prompt
+	stalled     backend.Wait // how the last probe saw the shell wait for an answer of the terminal
 	unsolicited []byte
 	lost        int64
 	trimNewline bool // an interrupt may have hit the prompt: its newline is not output
@@ -98,12 +100,26 @@ func (s *session) Signal(ctx context.Context, sig terminals.Signal) (int, error)
 }
 
 func (s *session) Unsolicited() ([]byte, int64) {
+	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.trimUnsolicited()
 	data, lost := s.unsolicited, s.lost
 	s.unsolicited, s.lost = nil, 0
 	return data, lost
+}
+
+// catchUpWithin bounds how long output that is there already is waited for;
+// processes that never stop writing would make it for ever.
+const catchUpWithin = 20 * time.Millisecond
+
+// catchUp lets the reader take what the terminal holds.
+func (s *session) catchUp() {
+	for start := time.Now(); time.Since(start) < catchUpWithin; runtime.Gosched() {
+		if n, err := s.dev.PendingOutput(); err != nil || n == 0 {
+			return
+		}
+	}
 }
 
 // usable says why the session takes no input.
@@ -374,19 +390,34 @@ func (s *session) answer() {
 	if n, err := s.dev.PendingInput(); err == nil && n > 0 {
 		return
 	}
-	// A full input queue must not stop the reader.
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.PollInterval)
-	defer cancel()
+	if m, err := s.dev.Modes(); err == nil && m.Echo && !s.launch.AnswerQueries {
+		// A program that reads an answer turns the echo off first. Here the
+		// sequence is only text that happens to be a query, a file's perhaps, and
+		// the echo of an answer would become output.
+		return
+	}
 	for _, q := range queries {
 		reply := q.Reply()
 		if q.Kind == screen.CursorPosition && s.launch.AnswerQueries {
-			reply = []byte("\x1b[1;1R")
+			reply = []byte(cursorReply)
 		}
 		if len(reply) == 0 {
 			continue
 		}
-		if _, err := s.dev.Write(ctx, reply); err != nil {
+		if err := s.reply(reply); err != nil {
 			return
 		}
 	}
+}
+
+// cursorReply is the constant answer to a shell that asks by itself: the cursor
+// is at 1;1, where no shell adds a newline.
+const cursorReply = "\x1b[1;1R"
+
+// reply types an answer. A full input queue must not stop the reader.
+func (s *session) reply(p []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.PollInterval)
+	defer cancel()
+	_, err := s.dev.Write(ctx, p)
+	return err
 }
