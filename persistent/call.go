@@ -35,6 +35,7 @@ var errTimedOut = errors.New("persistent: the command timed out")
 type call struct {
 	*Runner
 	cmd     Command
+	warmUp  bool // the shell runs a program of its own
 	timeout time.Duration
 	state   *ownerState
 
@@ -265,7 +266,8 @@ func (c *call) start(ctx context.Context) error {
 	startCtx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
 	run, err := sh.session.StartCommand(startCtx, terminals.CommandRequest{
-		Text: c.cmd.Text,
+		Text:   c.cmd.Text,
+		WarmUp: c.warmUp,
 		Sink: func(p []byte) {
 			sink.write(p)
 			pump.send(p)
@@ -343,7 +345,7 @@ func (c *call) await() {
 
 // report settles a call whose command came to something by itself.
 func (c *call) report(final terminals.CommandResult) {
-	c.shell.see(final)
+	c.see(final)
 	switch {
 	case final.State == terminals.Completed && final.NotStarted:
 		c.result.fail(&Error{
@@ -400,6 +402,12 @@ func (c *call) timeUp() {
 	}
 }
 
+// see takes what a result of the run tells besides its outcome.
+func (c *call) see(final terminals.CommandResult) {
+	c.shell.see(final)
+	c.unsolicited = append(c.unsolicited, final.Before...)
+}
+
 // interrupt stops the command and reports whether the shell is then provably at
 // its prompt.
 func (c *call) interrupt(grace time.Duration) (final terminals.CommandResult, ready bool) {
@@ -413,7 +421,7 @@ func (c *call) interrupt(grace time.Duration) (final terminals.CommandResult, re
 	if err != nil || final.State != terminals.Completed {
 		return final, false
 	}
-	c.shell.see(final)
+	c.see(final)
 	return final, true
 }
 

@@ -175,6 +175,10 @@ type CommandSession interface {
 type CommandRequest struct {
 	Text string
 
+	// WarmUp runs, instead of Text, the shell's own program that does nothing
+	// but load what first commands need. Text is for shells that have none.
+	WarmUp bool
+
 	// Sink gets the program's exact output as it comes, from one goroutine, in
 	// order, never after the run has settled. While it blocks, the terminal is
 	// not read; deadlines and cancellation go on. Nil drops the output.
@@ -225,4 +229,5 @@ type CommandResult struct {
 	Cwd         string
 	Status      Status // of the shell
 	NeedsInput  *NeedsInput
+	Before      []byte // what came after Unsolicited and before the program began; given once
 }

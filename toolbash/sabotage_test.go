@@ -24,7 +24,7 @@ func TestSabotage(t *testing.T) {
 			"alias .=echo", ".(){ echo dot; }", "enable -n .", "alias source=echo; alias .=echo", "alias return=echo", "return(){ :; }", "alias set=echo",
 			"set(){ :; }", "enable -n set", "declare(){ :; }", "enable -n declare", "alias declare=echo", "type(){ :; }", "enable -n type",
 			"trap(){ :; }", "enable -n trap", "alias trap=echo", "test(){ :; }", "eval(){ :; }", "exec(){ :; }", "command(){ :; }",
-			"alias __shs_s=echo __shs_d=echo", "unset -f __shs_d __shs_s 2>/dev/null; true", "for f in $(compgen -A function); do unset -f $f 2>/dev/null; done; true",
+			"alias __shs_s=echo __shs_d=echo __shs_p=echo", "builtin(){ echo Z; }", "enable -n builtin", "enable -n return", "enable -n builtin printf", "enable -n builtin return", "unset -f __shs_d __shs_s 2>/dev/null; true", "for f in $(compgen -A function); do unset -f $f 2>/dev/null; done; true",
 			"unset __shs_n __shs_f", "shopt -u promptvars", "shopt -s extglob nocasematch dotglob nullglob", "set -o vi", "set -o emacs", "set +o emacs", "set -o posix",
 			"set -f", "set -k", "set -a", "set -u", "set -T", "set -E", "set -o pipefail", "set -b", "set -h", "set -C", "set +m", "set -m", "set +B",
 			"IFS=", "IFS=0123456789", "LC_ALL=C", "LC_ALL=nonsense 2>/dev/null", "umask 777", "ulimit -u 1", "ulimit -n 10", "exec </dev/tty", "exec 2>/dev/null", "exec 3>&1 4>&2",

@@ -23,6 +23,8 @@ import (
 	"bytes"
 	"fmt"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,8 +47,11 @@ var _ dialect.Dialect = Dialect{}
 // Name returns "bash".
 func (Dialect) Name() string { return "bash" }
 
-// Program returns "bash".
-func (Dialect) Program() string { return "bash" }
+// Programs returns "bash".
+func (Dialect) Programs() []string { return []string{"bash"} }
+
+// Install names the one usual way.
+func (Dialect) Install() string { return "install the package bash" }
 
 // New returns a new shell's state.
 func (Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
@@ -61,7 +66,7 @@ type shell struct {
 	setup   dialect.Setup
 	version version
 	typed   string // the last line given to the shell, which the terminal echoes
-	flags   string // options and oddities that the last prompt reported
+	flags   string // options and oddities that the last prompt reported, a letter each
 	debug   bool   // a DEBUG trap is set
 }
 
@@ -164,7 +169,7 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 		return dialect.Delivery{}, fmt.Errorf(
 			"the command contains a NUL byte at offset %d, which bash cannot hold: write it as an escape, for instance printf '\\0'", i)
 	}
-	name := "c" + strconv.FormatUint(script.Seq, 10)
+	const name = "command"
 	source := `\. ` + quote(path.Join(script.Dir, name))
 	switch {
 	case strings.Contains(s.flags, "f"): // a function named . exists
@@ -179,14 +184,13 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 	// The start marks the program's beginning and shows it the status of the
 	// last command. The && keeps that status from ending a shell under set -e
 	// and from an ERR trap.
-	start := fmt.Sprintf(`{ \__shs_s %d %d && ((1)); } 2>/dev/null; `, script.Seq, script.Status)
-	line := start + source
+	line := fmt.Sprintf(`\__shs_s %d %d >/dev/null 2>&1 && ((1)); %s`, script.Seq, script.Status, source)
 	if s.debug || strings.Contains(s.flags, "x") {
 		// Traces and a DEBUG trap would show the sourcing itself: the start
 		// comes from inside the file, on its first line so that line numbers
 		// stay right.
 		line = fmt.Sprintf("__shs_n=%d; %s", script.Seq, source)
-		text = strings.Replace(start, "2>/dev/null", ">/dev/null 2>&1", 1) + text
+		text = fmt.Sprintf(`{ \__shs_s %d %d && ((1)); } >/dev/null 2>&1; `, script.Seq, script.Status) + text
 	}
 	s.typed = line + "\n"
 	return dialect.Delivery{
@@ -224,13 +228,28 @@ func (s *shell) Trailer(tail []byte, interrupted bool) int {
 	return n
 }
 
+// What bash prints between the markers of a prompt: the DEBUG trap that the hook
+// asks for, and jobs that ended.
+var (
+	debugTrap = regexp.MustCompile(`(?s)trap -- .*? DEBUG\n`)
+	jobNotice = regexp.MustCompile(`(?m)^\[\d+\][-+ ]  \S.*\n`)
+)
+
 // Noise learns from the text after the done marker whether a DEBUG trap is set.
 // The terminal's echo of the typed line, and what a DEBUG trap or a trace prints
 // for it, are the shell's own doing.
 func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	if where == dialect.Prompt {
-		s.debug = bytes.Contains(text, []byte("trap -- ")) && !bytes.Contains(text, []byte("trap -- - DEBUG"))
-		return nil
+		s.debug = false
+		text = debugTrap.ReplaceAllFunc(text, func(trap []byte) []byte {
+			s.debug = s.debug || !bytes.HasPrefix(trap, []byte("trap -- - "))
+			return nil
+		})
+		if strings.Contains(s.flags, "p") {
+			return nil // a PROMPT_COMMAND of the user's prints for a prompt that nobody sees
+		}
+		text = jobNotice.ReplaceAll(text, nil)
+		return bytes.ReplaceAll(text, []byte(psText), nil)
 	}
 	if where == dialect.Done {
 		return bytes.TrimSuffix(text, []byte("exit\n")) // said at the end of its input
@@ -238,7 +257,7 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	if s.debug {
 		return nil
 	}
-	text = bytes.Replace(text, []byte(s.typed), nil, 1)
+	text = cutEcho(text, s.typed)
 	if !bytes.Contains(text, []byte("__shs_")) {
 		return text
 	}
@@ -249,6 +268,24 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 		}
 	}
 	return kept
+}
+
+// cutEcho takes the echo of the typed line out of text, which a background job's
+// output may have cut in two.
+func cutEcho(text []byte, typed string) []byte {
+	for n := len(typed); n > 0; n-- {
+		at := bytes.Index(text, []byte(typed[:n]))
+		if at < 0 {
+			continue
+		}
+		rest := text[at+n:]
+		end := bytes.Index(rest, []byte(typed[n:]))
+		if end < 0 {
+			break
+		}
+		return slices.Concat(text[:at], rest[:end], rest[end+len(typed)-n:])
+	}
+	return text
 }
 
 // Interrupted maps the status 1 that a loop of bash before 4.4 has after an

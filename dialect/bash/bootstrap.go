@@ -20,50 +20,59 @@ const (
 const hook = `{ \__shs_d "$?"; \builtin trap -p DEBUG >/dev/tty; } >/dev/null 2>&1`
 
 // bootstrap is the rc file. Functions and constants are read-only: a user's
-// unset, alias or function cannot take them away. \builtin in front of each
-// builtin passes by aliases and functions of that name; where builtin itself is
-// shadowed, the PS1 marker, which needs no builtin, still tells the status.
+// unset, alias or function cannot take them away. Where even that is not
+// enough, the PS1 marker, which needs no builtin, tells the status.
 //
 // The options a, x and v are off at the prompt and back on when a program
 // starts: nothing of ours is exported, traced or echoed.
 const bootstrap = `exec @FD@<&-
 unset HISTFILE
 set +o history +H
-__shs_n=0 __shs_f=
+__shs_n=0 __shs_f= __shs_x=(builtin)
 __shs_1=$'\e]7771;@SECRET@;A;' __shs_2=$'\a'
 __shs_c='@HOOK@'
-__shs_a='@OPEN@${__shs_1}${__shs_n};$?${__shs_2}@CLOSE@@PROMPT@'
+__shs_a='@OPEN@@PS1@@CLOSE@@PROMPT@'
 __shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
 __shs_d() {
+	if \declare -F builtin || ! \builtin true; then __shs_x=(); else __shs_x=(builtin); fi
 	[[ -z ${2-} ]] || __shs_n=$2
-	case $- in *a*) \builtin set +a; __shs_f=a ;; *) __shs_f= ;; esac
-	case $- in *x*) \builtin set +x; __shs_f+=x ;; esac
-	case $- in *v*) \builtin set +v; __shs_f+=v ;; esac
-	if \builtin declare -F . >/dev/null; then __shs_f+=f
-	elif ! \builtin type . >/dev/null; then __shs_f+=d; fi
-	\builtin printf '\e]7771;@SECRET@;D;%s;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$__shs_f" "$PWD" >/dev/tty
+	case $- in *a*) @B@ set +a; __shs_f=a ;; *) __shs_f= ;; esac
+	case $- in *x*) @B@ set +x; __shs_f+=x ;; esac
+	case $- in *v*) @B@ set +v; __shs_f+=v ;; esac
+	if @B@ declare -F .; then __shs_f+=f
+	elif ! @B@ type .; then __shs_f+=d; fi
+	[[ $PROMPT_COMMAND == "$__shs_c" && ${#PROMPT_COMMAND[@]} == 1 ]] || __shs_f+=p
+	@B@ printf '\e]7771;@SECRET@;D;%s;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$__shs_f" "$PWD" >/dev/tty
 	@EDITING@
 	[[ $PS2 == "$__shs_b" ]] || PS2=$__shs_b
 	[[ $PROMPT_COMMAND == *__shs_d* ]] || PROMPT_COMMAND=$__shs_c${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
 	[[ $PS1 == "$__shs_a" ]] || PS1=$__shs_a
-	\builtin return "$1"
-} 2>/dev/null
+	@B@ return "$1" || (\exit "$1")
+} >/dev/null 2>&1
 __shs_s() {
 	__shs_n=$1
-	\builtin printf '\e]7771;@SECRET@;S;%s\a' "$1" >/dev/tty
-	case $__shs_f in *v*) \builtin set -v ;; esac
-	case $__shs_f in *a*) \builtin set -a ;; esac
-	case $__shs_f in *x*) \builtin set -x ;; esac
-	\builtin return "$2"
+	@B@ printf '\e]7771;@SECRET@;S;%s\a' "$1" >/dev/tty
+	case $__shs_f in *v*) @B@ set -v ;; esac
+	case $__shs_f in *a*) @B@ set -a ;; esac
+	case $__shs_f in *x*) @B@ set -x ;; esac
+	@B@ return "$2" || (\exit "$2")
 }
 readonly __shs_1 __shs_2 __shs_a __shs_b __shs_c
 readonly -f __shs_d __shs_s
 PS1=$__shs_a PS2=$__shs_b PROMPT_COMMAND=$__shs_c
 `
 
+// psText is the marker in PS1; without promptvars bash prints it as it is.
+const psText = `${__shs_1}${__shs_n};$?${__shs_2}`
+
 // noEditing puts a user's set -o vi or emacs right again: with line editing
 // switched on in a shell that was started without it, bash prints no prompt.
-const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) \builtin set +o vi +o emacs ;; esac`
+const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) ` + builtin + ` set +o vi +o emacs ;; esac`
+
+// builtin in front of a name passes by aliases and functions of that name. It
+// expands to nothing where builtin itself is a function or disabled; the form is
+// one that set -u and any IFS leave alone.
+const builtin = `${__shs_x[@]+"${__shs_x[@]}"}`
 
 func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
 	open, end, prompt, editing := "", "", "", noEditing
@@ -74,7 +83,8 @@ func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
 		"@FD@", strconv.FormatUint(uint64(ch.Number), 10),
 		"@SECRET@", s.setup.Secret,
 		"@HOOK@", hook,
-		"@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt,
+		"@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt, "@PS1@", psText,
 		"@EDITING@", editing,
+		"@B@", builtin,
 	).Replace(bootstrap))
 }

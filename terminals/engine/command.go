@@ -63,7 +63,11 @@ func (s *session) startCommand(ctx context.Context, req terminals.CommandRequest
 	if op.over { // the shell has just ended
 		return nil, s.usable()
 	}
-	if err := s.deliverCommand(ctx, op, req.Text); err != nil {
+	text := req.Text
+	if req.WarmUp && s.launch.WarmUp != "" {
+		text = s.launch.WarmUp
+	}
+	if err := s.deliverCommand(ctx, op, text); err != nil {
 		s.abandon(op)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -89,7 +93,7 @@ func (s *session) reserve(op *operation) error {
 	}
 	s.op = op
 	if op.kind == opCommand {
-		s.seq++
+		s.seq = newNumber(s.seq)
 		op.seq = s.seq
 	}
 	return nil
@@ -200,18 +204,21 @@ func (r *commandRun) news() (*terminals.CommandResult, <-chan struct{}) {
 	s, op := r.s, r.op
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var res terminals.CommandResult
 	switch {
 	case op.over:
-		res := op.result
-		return &res, nil
+		res = op.result
 	case op.stuck && !op.reported:
 		op.reported = true
-		return &terminals.CommandResult{State: terminals.ShellStuck, Status: s.status}, nil
+		res = terminals.CommandResult{State: terminals.ShellStuck, Status: s.status}
 	case op.waiting != nil && !op.reported:
 		op.reported = true
-		return &terminals.CommandResult{State: terminals.Waiting, Status: s.status, NeedsInput: op.waiting, Cwd: s.last.Cwd}, nil
+		res = terminals.CommandResult{State: terminals.Waiting, Status: s.status, NeedsInput: op.waiting, Cwd: s.last.Cwd}
+	default:
+		return nil, op.bell
 	}
-	return nil, op.bell
+	res.Before, op.early = op.early, nil
+	return &res, nil
 }
 
 // Wait implements [terminals.CommandRun].

@@ -51,11 +51,13 @@ func (c *command) output() string {
 // deliver starts a command that the shell has not read yet.
 func (f *fixture) deliver(text string) *command {
 	f.t.Helper()
-	f.seq++
-	c := &command{f: f, seq: f.seq}
+	c := &command{f: f}
 	run, err := f.s.StartCommand(context.Background(), terminals.CommandRequest{Text: text, Sink: c.sink})
 	require.NoError(f.t, err)
 	c.CommandRun = run
+	f.seq++
+	f.dev.set(func() { f.seq = max(f.seq, f.dev.ran) }) // a question takes a number too
+	c.seq = f.seq
 	return c
 }
 
@@ -166,6 +168,34 @@ func TestCommand(t *testing.T) {
 }
 
 // A mark counts when the shell is at its prompt, and not sooner.
+// A warm-up runs the dialect's own program, and the text where there is none.
+func TestCommandWarmUp(t *testing.T) {
+	for own, want := range map[string]string{"": "text", "load": "load"} {
+		bubble(t, func(t *testing.T) {
+			f := ready(t, terminals.Command, func(f *fixture) { f.lang.launch.WarmUp = own })
+			for _, warm := range []bool{true, false} {
+				f.seq++
+				run, err := f.s.StartCommand(context.Background(), terminals.CommandRequest{Text: "text", WarmUp: warm})
+				require.NoError(t, err)
+				data, err := os.ReadFile(filepath.Join(f.drv.spec.Remove[0], fmt.Sprintf("c%d", f.seq)))
+				require.NoError(t, err)
+				if warm {
+					assert.Equal(t, want, string(data))
+				} else {
+					assert.Equal(t, "text", string(data))
+				}
+				f.dev.run()
+				f.dev.say(f.mark(fmt.Sprintf("S;%d", f.seq)))
+				f.dev.home()
+				f.dev.say(f.back(f.seq, 0))
+				res, err := run.Wait(context.Background())
+				require.NoError(t, err)
+				assert.Equal(t, terminals.Completed, res.State)
+			}
+		})
+	}
+}
+
 func TestCommandMarkNeedsProof(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -412,9 +442,10 @@ func TestCommandOutputBeforeTheStart(t *testing.T) {
 		c := f.deliver("text")
 		f.dev.run()
 		f.dev.say("job\nrun 1 0\r\n" + f.mark("S;1") + "out\n")
-		c.finish(0)
+		res := c.finish(0)
+		assert.Equal(t, "job\n", string(res.Before))
 		assert.Equal(t, "out\n", c.output())
-		f.unsolicited("idle\njob\n")
+		f.unsolicited("idle\n")
 		f.unsolicited("")
 	})
 }
@@ -1190,11 +1221,12 @@ func TestCommandOutputIsExact(t *testing.T) {
 			}
 			f.dev.home()
 			f.dev.say(pieces[len(pieces)-1])
-			code(t, 0, c.completed())
+			res := c.completed()
+			code(t, 0, res)
+			assert.Equal(t, "job\n", string(res.Before))
 			if got := c.output(); got != want {
 				t.Errorf("split into %q:\n got %q\nwant %q", pieces, got, want)
 			}
-			f.unsolicited("job\n")
 		}
 		run(func(raw string) []string { return strings.Split(raw, "") })
 		for i, n := 1, 2; i < n; i++ {

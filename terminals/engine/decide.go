@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"time"
@@ -27,6 +29,10 @@ const (
 	// settleUnproved is the quiet time after which a done marker without a
 	// prompt marker counts where no blocked read can be proved.
 	settleUnproved = 150 * time.Millisecond
+
+	// answerWithin bounds the wait for a shell's answer about its status: a shell
+	// at its prompt answers at once or has lost the means to.
+	answerWithin = time.Second
 
 	// defaultConfirm is CommandRequest.WaitConfirm's default.
 	defaultConfirm = 250 * time.Millisecond
@@ -174,6 +180,9 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 		if !known {
 			yes, refuted = s.unprovedPrompt(op)
 		}
+		if yes && known && s.doubtful(op) {
+			return true
+		}
 		switch {
 		case yes && s.seal(op):
 			s.complete(op)
@@ -197,6 +206,42 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 		s.decideWaiting(op)
 	}
 	return true
+}
+
+// doubtful tells whether the marks that a shell at its prompt left need a
+// further look. Whoever knows the secret can print marks beside the shell's own,
+// a background job for instance. As soon as there are more marks than one prompt
+// makes, or output that was not looked at yet, the shell is asked for its status
+// again, by a number that nobody else can know.
+func (s *session) doubtful(op *operation) bool {
+	unread, err := s.dev.PendingOutput()
+	more := err == nil && unread > 0
+	if more && time.Since(op.markTime) < refuteAfter {
+		return true // it is about to be read
+	}
+	if op.challenge != 0 {
+		return !op.answer.set && time.Since(op.asked) < answerWithin
+	}
+	if !op.suspect && !more {
+		return false
+	}
+	challenge := newNumber(op.seq)
+	if err := s.resync(challenge); err != nil {
+		return false // this shell cannot be asked
+	}
+	s.mu.Lock()
+	s.seq = max(s.seq, challenge)
+	s.mu.Unlock()
+	op.challenge, op.asked = challenge, time.Now()
+	return true
+}
+
+// newNumber returns a number for a command or a question that is larger than
+// the one before and cannot be guessed. It is a variable for tests.
+var newNumber = func(before uint64) uint64 {
+	var b [4]byte
+	rand.Read(b[:])
+	return before + 1 + uint64(binary.LittleEndian.Uint32(b[:]))
 }
 
 // unprovedPrompt believes or refutes a marker on the word of the foreground
@@ -252,10 +297,12 @@ func (s *session) resync(seq uint64) error {
 	if err != nil {
 		return err
 	}
-	quiet := s.launch.Modes
-	quiet.Echo = false // until the next command sets the modes
-	if err := s.dev.SetModes(quiet); err != nil {
-		return err
+	if len(d.Terminal) > 0 {
+		quiet := s.launch.Modes
+		quiet.Echo = false // until the next command sets the modes
+		if err := s.dev.SetModes(quiet); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.PollInterval)
 	defer cancel()

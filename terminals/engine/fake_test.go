@@ -82,6 +82,9 @@ type device struct {
 	flushes    int
 	ended      bool
 	closes     int
+	ran        int // the number of the last command
+	truth      int // the status that the shell would tell if it was asked
+	lang       *language
 
 	onWrite     func(ctx context.Context, p []byte) (int, error)
 	onSignal    func(ctx context.Context, name string) (int, error)
@@ -219,6 +222,16 @@ func (d *device) Write(ctx context.Context, p []byte) (int, error) {
 // accept records typed input.
 func (d *device) accept(p []byte) {
 	d.set(func() { d.writes = append(d.writes, string(p)) })
+	// A shell that is asked by a number that it has not seen before answers. A
+	// shell that lost its marks is asked by an old one and does not.
+	var n int
+	if _, err := fmt.Sscanf(string(p), "run %d", &n); err == nil {
+		d.set(func() { d.ran = n })
+	}
+	if _, err := fmt.Sscanf(string(p), "resync %d", &n); err == nil && d.lang != nil && n > d.ran {
+		pre := d.lang.prefix()
+		d.print(fmt.Sprintf("%sD;%d;%d;/cwd\a%sA;%d;%d\a", pre, n, d.truth, pre, n, d.truth))
+	}
 }
 
 func (d *device) Channel() io.WriteCloser {
@@ -516,9 +529,10 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	dev := newDevice()
+	dev, lang := newDevice(), &language{}
+	dev.lang = lang
 	return &fixture{
-		t: t, dev: dev, lang: &language{},
+		t: t, dev: dev, lang: lang,
 		drv: &driver{dev: dev, caps: backend.Capabilities{ExactRead: true}},
 		cfg: engine.Config{
 			Type: "fake", ShellPath: shellPath, Ambient: []string{"PATH=/bin"},
@@ -571,6 +585,7 @@ func (f *fixture) prompt(seq int) string {
 
 // back is what a shell prints when command seq ended with status.
 func (f *fixture) back(seq, status int) string {
+	f.dev.set(func() { f.dev.truth = status })
 	return f.mark(fmt.Sprintf("D;%d;%d;/cwd", seq, status)) + f.mark(fmt.Sprintf("A;%d;%d", seq, status))
 }
 

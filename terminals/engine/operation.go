@@ -44,6 +44,7 @@ type operation struct {
 	watchers int                   // callers who want news
 	settling int                   // writes and signals in flight
 	sealed   bool                  // it is about to complete: no further signal
+	early    []byte                // what came before the program began
 
 	lastOutput time.Time // of the newest byte; the start when there is none; set under mu too
 	probes     int       // since then
@@ -61,6 +62,11 @@ type operation struct {
 	running     bool        // the start mark came
 	interrupted atomic.Bool // not under feeding: a sink may hold that for long
 	resynced    bool
+	suspect     bool   // more marks came than one prompt makes, or other ones
+	challenge   uint64 // the number that the shell was asked to answer with
+	asked       time.Time
+	answer      mark   // to that
+	aside       []byte // between the answer's done and prompt
 	head        []byte // before the start mark
 	held        []byte // the end of the output, perhaps the shell's own
 	done        mark
@@ -194,9 +200,11 @@ func (op *operation) write(s *session, p []byte) {
 		if len(op.head) > maxPending {
 			op.begin(s)
 		}
+	case op.answer.set && op.answer.Kind == dialect.Done:
+		op.aside = append(op.aside, p...)
 	case op.done.set || op.prompt.set:
 		op.pending = append(op.pending, p...)
-		if len(op.pending) > maxPending {
+		if len(op.pending) > maxPending && op.challenge == 0 {
 			s.release(op)
 		}
 	default:
@@ -235,12 +243,12 @@ func (op *operation) emit(s *session, p []byte) {
 // release takes what came after a mark for output: no mark so far ended the
 // command.
 func (s *session) release(op *operation) {
+	op.done, op.prompt = mark{}, mark{}
 	if !op.started.Load() {
-		op.begin(s)
+		return // all of it is in the head still
 	}
 	late := append(op.noise, op.pending...)
 	op.noise, op.pending = nil, nil
-	op.done, op.prompt = mark{}, mark{}
 	if len(late) > 0 {
 		op.emit(s, late)
 	}
@@ -249,6 +257,9 @@ func (s *session) release(op *operation) {
 // releaseAll gives out everything that was kept back, because no mark comes any
 // more.
 func (s *session) releaseAll(op *operation) {
+	if !op.started.Load() {
+		op.begin(s)
+	}
 	s.release(op)
 	if len(op.held) > 0 && op.sink != nil {
 		op.sink(op.held)
@@ -275,39 +286,55 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		}
 		return
 	}
-	if m.Seq < op.seq && (m.Seq != 0 || !op.running) {
+	if op.challenge != 0 {
+		// Whoever prints another number did not see the question.
+		if m.Seq == op.challenge && (m.Kind == dialect.Done || m.Kind == dialect.Prompt && !op.answer.set) {
+			op.answer, op.markTime = mark{m, true}, time.Now()
+		}
+		if m.Seq == op.challenge && m.Kind == dialect.Prompt {
+			op.pending = append(op.pending, s.shell.Noise(dialect.Prompt, op.aside)...)
+			op.aside = nil
+		}
+		return
+	}
+	switch {
+	case m.Kind == dialect.Start:
+		if m.Seq != op.seq {
+			return
+		}
+	case m.Seq < op.seq && (m.Seq != 0 || !op.running):
 		// The mark of an earlier command: the prompt that this one was typed
 		// at, or a shell that came back without running it.
 		return
+	case m.Seq != op.seq || !op.running:
+		op.suspect = true
 	}
 	op.markTime = time.Now()
 	switch m.Kind {
 	case dialect.Start:
 		if op.started.Load() {
+			op.suspect = true
 			return
 		}
 		if rest := s.shell.Noise(dialect.Start, op.head); len(rest) > 0 {
 			s.mu.Lock()
-			s.keepUnsolicited(rest)
+			op.early = rest
 			s.mu.Unlock()
 		}
 		op.head = nil
+		op.done, op.prompt = mark{}, mark{} // of before: the shell's are to come
 		op.started.Store(true)
 		op.running = true
 	case dialect.Done:
-		if !op.started.Load() {
-			op.begin(s)
-		}
 		if op.done.set || op.prompt.set {
+			op.suspect = true
 			s.release(op) // the earlier one ended nothing
 		}
 		op.done = mark{m, true}
 	case dialect.Prompt:
-		if !op.started.Load() {
-			op.begin(s)
-		}
 		switch {
 		case op.prompt.set:
+			op.suspect = true
 			s.release(op)
 		case op.done.set:
 			op.noise, op.pending = op.pending, nil
@@ -319,11 +346,20 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 // complete ends a command whose shell is back at its prompt. The caller holds
 // feeding.
 func (s *session) complete(op *operation) {
+	if !op.started.Load() {
+		op.begin(s)
+	}
 	final := op.done
 	if !final.set {
 		final = op.prompt
 	}
 	m := final.Mark
+	switch {
+	case op.answer.set:
+		m = op.answer.Mark
+	case op.challenge != 0:
+		m.HasStatus = false // it did not answer: better unknown than forged
+	}
 	interrupted := op.interrupted.Load()
 	if interrupted {
 		m = s.shell.Interrupted(m)
@@ -336,6 +372,9 @@ func (s *session) complete(op *operation) {
 		late = s.shell.Noise(dialect.Prompt, op.pending)
 	default:
 		late = op.pending
+	}
+	if op.answer.set {
+		late = append(late, s.shell.Noise(dialect.Prompt, op.aside)...)
 	}
 	if !m.HasCwd {
 		m.Cwd, m.HasCwd = s.last.Cwd, s.last.HasCwd
