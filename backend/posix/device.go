@@ -68,7 +68,8 @@ func (d *device) begin(proc *os.Process, exit *exitWatch) {
 		leader = p.identity
 	}
 	d.family.leader = leader
-	d.lease.started(leader)
+	d.family.limit = brand(proc.Pid)
+	d.lease.started(leader, d.family.limit)
 	d.probe.begin(d)
 	go func() {
 		d.status = exit.wait(proc)

@@ -42,9 +42,10 @@ func probeCapabilities() backend.Capabilities {
 		ForegroundGroup: true,
 		Modes:           true,
 		HostDeath:       hostDeathWhole && checkProgram(supervisorShell) == nil,
-		WholeTreeWhy:    treeGap,
+		WholeTreeWhy:    treeGap(),
 		Signals:         slices.Clone(signalNames),
 	}
+	c.WholeTree = c.WholeTreeWhy == ""
 	if err := probeExactRead(); err != nil {
 		c.ExactReadWhy = err.Error()
 	} else {

@@ -21,6 +21,7 @@ const maxSeen = 1024
 type family struct {
 	table  processTable
 	mark   string // the variable that its members inherit
+	limit  uint64 // the resource limit that they inherit, 0 for none
 	self   int    // the host
 	leader identity
 
@@ -75,7 +76,7 @@ func (f *family) members() ([]process, error) {
 			continue // it was there before
 		case leads && p.sid == f.leader.pid:
 			roots = append(roots, p)
-		case !p.zombie && p.ppid != kernelThreads && f.table.marked(p.identity, f.mark):
+		case !p.zombie && p.ppid != kernelThreads && f.table.marked(p.identity, f.mark, f.limit):
 			roots = append(roots, p)
 		}
 		children[p.ppid] = append(children[p.ppid], p)

@@ -42,8 +42,9 @@ type processTable interface {
 	lookup(pid int) (process, error)
 
 	// marked tells whether id was started with the variable called mark in its
-	// environment. It is false where the environment cannot be read.
-	marked(id identity, mark string) bool
+	// environment, or has the resource limit that brand set (0: none). It is
+	// false where neither can be read.
+	marked(id identity, mark string, limit uint64) bool
 
 	// signal sends sig to id, or returns errGone when the process has ended,
 	// whoever has its number now.

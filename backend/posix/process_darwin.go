@@ -13,9 +13,6 @@ import (
 
 const (
 	hostDeathWhole = false
-	treeGap        = "a process that leaves both the session and the tree is found again by its environment alone, " +
-		"which macOS hides for its own programs"
-
 	stateStopped = 4 // SSTOP of <sys/proc.h>
 	stateZombie  = 5 // SZOMB
 )
@@ -69,7 +66,7 @@ func (kernTable) lookup(pid int) (process, error) {
 
 // marked reads the arguments and environment that a process was started with:
 // the number of arguments, then strings that end in NUL.
-func (kernTable) marked(id identity, mark string) bool {
+func (kernTable) marked(id identity, mark string, _ uint64) bool {
 	data, err := unix.SysctlRaw("kern.procargs2", id.pid)
 	return err == nil && bytes.Contains(data, append([]byte{0}, mark+"="...))
 }

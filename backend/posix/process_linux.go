@@ -14,8 +14,6 @@ import (
 
 const (
 	hostDeathWhole = true
-	treeGap        = "a process that leaves the session, the tree and its environment behind at once " +
-		"(env -i setsid with a double fork) is found again only if it was seen before"
 
 	// maxPolled bounds the descriptors that one wait opens; what is beyond is
 	// seen by the next scan.
@@ -100,7 +98,10 @@ func readStat(path string) (procStat, error) {
 	return parseStat(data)
 }
 
-func (procTable) marked(id identity, mark string) bool {
+func (procTable) marked(id identity, mark string, limit uint64) bool {
+	if limit != 0 && branded(id.pid, limit) {
+		return true
+	}
 	env, err := os.ReadFile(procPath(id.pid, "environ"))
 	if err != nil {
 		return false

@@ -49,6 +49,7 @@ type lease struct {
 	mark   string
 	remove []string
 	leader identity
+	limit  uint64
 }
 
 // host is the supervisor of this process.
@@ -79,23 +80,26 @@ func (l *lease) announcement() []string {
 		lines = append(lines, "dir "+l.mark+" "+folder)
 	}
 	if l.leader.pid != 0 {
-		lines = append(lines, l.running())
+		lines = append(lines, l.running()...)
 	}
 	return lines
 }
 
-func (l *lease) running() string {
-	return fmt.Sprintf("run %s %d %s", l.mark, l.leader.pid, startName(l.leader))
+func (l *lease) running() []string {
+	return []string{
+		fmt.Sprintf("run %s %d %s", l.mark, l.leader.pid, startName(l.leader)),
+		fmt.Sprintf("lim %s %d", l.mark, l.limit),
+	}
 }
 
 // started announces the terminal's program. It starts the supervisor when none
 // runs, beside the program and not before it.
-func (l *lease) started(leader identity) {
+func (l *lease) started(leader identity, limit uint64) {
 	s := l.owner
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l.leader = leader
-	s.tell(l.running())
+	l.leader, l.limit = leader, limit
+	s.tell(l.running()...)
 	if s.current == nil && !s.pending {
 		s.pending = true
 		go s.launch(l.log)

@@ -12,9 +12,10 @@ while IFS= read -r line; do
 	case $op in
 	add)
 		live="$live $mark"
-		eval "pid_$mark=0 start_$mark=0 dirs_$mark="
+		eval "pid_$mark=0 start_$mark=0 limit_$mark=0 dirs_$mark="
 		;;
 	run) eval "pid_$mark=\${rest% *} start_$mark=\${rest#* }" ;;
+	lim) eval "limit_$mark=\$rest" ;;
 	dir) eval "dirs_$mark=\"\$dirs_$mark\$rest\$nl\"" ;;
 	del)
 		kept=
@@ -22,7 +23,7 @@ while IFS= read -r line; do
 			[ "$m" = "$mark" ] || kept="$kept $m"
 		done
 		live=$kept
-		unset "pid_$mark" "start_$mark" "dirs_$mark"
+		unset "pid_$mark" "start_$mark" "limit_$mark" "dirs_$mark"
 		;;
 	esac
 done
@@ -40,13 +41,24 @@ stat() {
 	start=$1
 }
 
-# marked PID: it was started with the variable of an open terminal.
+# marked PID: it was started with the variable of an open terminal, or has its
+# resource limit.
 marked() {
 	while IFS= read -r part || [ -n "$part" ]; do
 		for m in $live; do
 			case $part in *"$m=1"*) return 0 ;; esac
 		done
 	done <"/proc/$1/environ"
+	while IFS= read -r part; do
+		case $part in
+		'Max realtime timeout '*)
+			for m in $live; do
+				eval "limit=\$limit_$m"
+				case $part in *" $limit "*) [ "$limit" != 0 ] && return 0 ;; esac
+			done
+			;;
+		esac
+	done <"/proc/$1/limits"
 	return 1
 }
 

@@ -120,7 +120,7 @@ spawn='echo $$ >>"$0"; exec sleep 300'
 sh -c "$spawn" "$F" &
 nohup sh -c "$spawn" "$F" >/dev/null 2>&1 &
 (setsid sh -c "$spawn" "$F" </dev/null >/dev/null 2>&1 &)
-(env -i sh -c "$spawn" "$F" </dev/null >/dev/null 2>&1 &)
+(env -i setsid sh -c "$spawn" "$F" </dev/null >/dev/null 2>&1 &)
 (trap '' HUP TERM; sh -c 'echo $$ >>"$0"; while :; do sleep 0.05; done' "$F" </dev/null >/dev/null 2>&1 &)
 sh -c "$spawn" "$F"; echo more >>"$F.more"`
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGHUP} {

@@ -98,8 +98,8 @@ func (d *device) endTree(grace time.Duration) error {
 }
 
 // leaderObeys asks the leader to end and waits for up to grace. The hang-up is
-// repeated: bash takes note of one that comes while it starts, and then waits
-// for input without a look at its notes.
+// repeated: a shell may take note of one that comes while it starts, and then
+// wait for input without a look at its notes.
 func (d *device) leaderObeys(leader []process, grace time.Duration) bool {
 	d.family.send(leader, unix.SIGHUP, unix.SIGTERM, unix.SIGCONT)
 	deadline := time.Now().Add(grace)

@@ -266,7 +266,7 @@ func (p *waitProbe) threads() int {
 }
 
 // otherThreads looks for the one that reads and keeps its files for the next
-// time. PowerShell reads its input in a thread of its own.
+// time. Some shells read in a thread of their own.
 func (p *waitProbe) otherThreads(w *backend.Wait) {
 	known := p.thread
 	for _, tid := range taskIDs(p.pid) {
