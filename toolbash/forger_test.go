@@ -16,7 +16,7 @@ import (
 // steal is a program text that prints the shell's own markers with its real
 // secret, as code that runs inside the shell can: done and prompt of the
 // command that is running, with status 0.
-const steal = `printf '%s' "${__shs_1%A;}D;$__shs_n;0;5.2;;/${__shs_2}${__shs_1}$__shs_n;0${__shs_2}"`
+const steal = `printf '%s' "${__shs_1%A;}D;$__shs_n;0;5.2;/${__shs_2}${__shs_1}$__shs_n;0${__shs_2}"`
 
 // Nothing that a command or its children print, guess, replay, read or put back
 // ends a wait or changes a status.
@@ -30,7 +30,7 @@ func TestForgers(t *testing.T) {
 	for _, tt := range []struct{ name, forge string }{
 		{"osc_133", `printf '\033]133;D;0\007'`},
 		{"osc_633", `printf '\033]633;D;0\007'`},
-		{"guessed_secret", `printf '\033]7771;00000000000000000000000000000000;D;1;0;5.2;;/\007\033]7771;00000000000000000000000000000000;A;1;0\007'`},
+		{"guessed_secret", `printf '\033]7771;00000000000000000000000000000000;D;1;0;5.2;/\007\033]7771;00000000000000000000000000000000;A;1;0\007'`},
 		{"prompt_expansion", `[[ ${BASH_VERSINFO[0]} -ge 5 ]] && printf '%s' "${PS1@P}"`},
 		{"prompt_eval", `eval "printf '%s' \"$PS1\""`},
 		{"prompt_command", `eval "$PROMPT_COMMAND"`},
@@ -42,11 +42,11 @@ func TestForgers(t *testing.T) {
 		{"twice", steal + ";" + steal},
 		{"from_a_subshell", "(" + steal + ")"},
 		{"from_a_background_job", "{ " + steal + "; } & wait"},
-		{"from_a_child", `export S="${__shs_1%A;}" N=$__shs_n; bash -c 'printf "%s" "${S}D;$N;0;5.2;;/"$'"'\\a'"'"${S}A;$N;0"$'"'\\a'"`},
+		{"from_a_child", `export S="${__shs_1%A;}" N=$__shs_n; bash -c 'printf "%s" "${S}D;$N;0;5.2;/"$'"'\\a'"'"${S}A;$N;0"$'"'\\a'"`},
 		{"declare_p", `declare -p __shs_1 | sed "s/.*=.'//; s/'$//" | { IFS= read -r s; printf "${s}$__shs_n;0\a"; }`},
 		{"set", `set | grep -a '^__shs_1=' | sed "s/.*=.'//; s/'$//" | { IFS= read -r s; printf "${s}$__shs_n;0\a"; }`},
-		{"declare_f", `s=$(declare -f __shs_d | grep -ao '[0-9a-f]\{32\}' | head -1); printf "\033]7771;$s;D;$__shs_n;0;5.2;;/\007\033]7771;$s;A;$__shs_n;0\007"`},
-		{"memory", `s=$(grep -aom1 '7771;[0-9a-f]\{32\}' /proc/$$/mem 2>/dev/null | head -1); s=${s#*;}; s=${s:-0}; printf "\033]7771;$s;D;$__shs_n;0;5.2;;/\007\033]7771;$s;A;$__shs_n;0\007"`},
+		{"declare_f", `s=$(declare -f __shs_d | grep -ao '[0-9a-f]\{32\}' | head -1); printf "\033]7771;$s;D;$__shs_n;0;5.2;/\007\033]7771;$s;A;$__shs_n;0\007"`},
+		{"memory", `s=$(grep -aom1 '7771;[0-9a-f]\{32\}' /proc/$$/mem 2>/dev/null | head -1); s=${s#*;}; s=${s:-0}; printf "\033]7771;$s;D;$__shs_n;0;5.2;/\007\033]7771;$s;A;$__shs_n;0\007"`},
 		{"to_the_terminal_by_name", steal + " >/dev/tty"},
 		{"half_a_marker", `printf '%s' "${__shs_1}"`},
 		{"to_the_descriptors_of_the_shell", steal + " >/proc/$$/fd/1"},
@@ -119,7 +119,7 @@ func TestForgerInTheBackground(t *testing.T) {
 		t.Run(number, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, bashes()[0])
-			h.run("k=${__shs_1%A;}; (while :; do printf '%s' \"${k}S;" + number + "${__shs_2}${k}D;" + number + ";77;5.2;;/fake${__shs_2}${k}A;" + number + ";77${__shs_2}\"; done) & true")
+			h.run("k=${__shs_1%A;}; (while :; do printf '%s' \"${k}S;" + number + "${__shs_2}${k}D;" + number + ";77;5.2;/fake${__shs_2}${k}A;" + number + ";77${__shs_2}\"; done) & true")
 			for i := range 30 {
 				a := h.run(fmt.Sprintf("echo $((40+2)); (exit %d)", i))
 				require.Equal(t, persistent.Completed, a.Reason, "%+v", a.Result)

@@ -8,10 +8,10 @@
 //
 // A marker is an OSC sequence with the shell's secret:
 //
-//	ESC ] 7771 ; secret ; S ; seq BEL                                   start
-//	ESC ] 7771 ; secret ; D ; seq ; status ; version ; flags ; cwd BEL  done
-//	ESC ] 7771 ; secret ; A ; seq ; status BEL                          prompt
-//	ESC ] 7771 ; secret ; P ; seq BEL                                   continuation
+//	ESC ] 7771 ; secret ; S ; seq BEL                           start
+//	ESC ] 7771 ; secret ; D ; seq ; status ; version ; cwd BEL  done
+//	ESC ] 7771 ; secret ; A ; seq ; status ; flags BEL          prompt
+//	ESC ] 7771 ; secret ; P ; seq BEL                           continuation
 //
 // A program travels as a file that the shell sources, so its text never passes
 // a line editor and has no length limit. The line that is typed is a list, not
@@ -124,7 +124,7 @@ func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
 	if len(kind) != 1 {
 		return dialect.Mark{}, false
 	}
-	fields := strings.SplitN(string(rest), ";", 5)
+	fields := strings.SplitN(string(rest), ";", 4)
 	var m dialect.Mark
 	if fields[0] != "" { // a user may have unset the variable
 		seq, err := strconv.ParseUint(fields[0], 10, 64)
@@ -145,16 +145,18 @@ func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
 		m.Kind = dialect.Continuation
 	case 'A':
 		m.Kind = dialect.Prompt
+		if len(fields) == 3 {
+			s.flags = fields[2]
+		}
 	case 'D':
 		m.Kind = dialect.Done
-		if len(fields) != 5 || !m.HasStatus {
+		if len(fields) != 4 || !m.HasStatus {
 			return dialect.Mark{}, false
 		}
 		major, minor, _ := strings.Cut(fields[2], ".")
 		s.version.major, _ = strconv.Atoi(major)
 		s.version.minor, _ = strconv.Atoi(minor)
-		s.flags, s.debug = fields[3], false
-		m.Cwd, m.HasCwd = unquote(fields[4])
+		m.Cwd, m.HasCwd = unquote(fields[3])
 	default:
 		return dialect.Mark{}, false
 	}
@@ -204,28 +206,54 @@ func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
 	return dialect.Delivery{Terminal: fmt.Appendf(nil, "\\__shs_d \"$?\" %d && ((1))\n", seq)}, nil
 }
 
-// Trailer knows two things that bash prints between a program and the done
-// marker. After an interrupt each of its processes that was not a program yet
+// Trailer knows what bash prints between a program and the done marker. After an interrupt each of its processes that was not a program yet
 // prints a newline, and so does the shell: a run of newlines that came after the
-// interrupt is theirs, but for the one that ends a line of text. Under set -v it
+// interrupt is theirs, but for the one that ends a line of text, and so is a
+// marker that the interrupt cut short. Under set -v it
 // prints the text of PROMPT_COMMAND.
 func (s *shell) Trailer(tail []byte, interrupted bool) int {
-	n := 0
-	if interrupted {
-		text := len(bytes.TrimRight(tail, "\n"))
-		n = len(tail) - text
-		if text > 0 && n > 0 {
-			n--
+	text := tail
+	for n := -1; n != len(text); {
+		n = len(text)
+		text = bytes.TrimSuffix(text, []byte(hook+"\n"))
+		if interrupted {
+			text = bytes.TrimRight(text[:len(text)-s.torn(text)], "\n")
 		}
 	}
-	if echo := hook + "\n"; bytes.IndexByte(tail, '{') >= 0 {
-		for k := min(len(echo), len(tail)); k > n; k-- {
-			if bytes.HasSuffix(tail, []byte(echo[:k])) {
-				return k
-			}
+	if n := len(text); interrupted && n > 0 && n < len(tail) && tail[n] == '\n' {
+		text = tail[:n+1] // it ends a line of text
+	}
+	if len(text) < len(tail) {
+		return len(tail) - len(text)
+	}
+	return begins(tail, hook+"\n")
+}
+
+// begins returns the length of the longest end of tail that is a beginning of
+// text.
+func begins(tail []byte, text string) int {
+	last := tail[max(0, len(tail)-len(text)):]
+	for at := 0; at < len(last); at++ {
+		next := bytes.IndexByte(last[at:], text[0])
+		if next < 0 {
+			return 0
+		}
+		at += next
+		if strings.HasPrefix(text, string(last[at:])) {
+			return len(last) - at
 		}
 	}
-	return n
+	return 0
+}
+
+// torn returns how many bytes at the end of text are the beginning of a marker:
+// an interrupt can hit the shell while it prints one.
+func (s *shell) torn(text []byte) int {
+	prefix := s.Marker().Prefix
+	if at := bytes.LastIndex(text, prefix); at >= 0 {
+		return len(text) - at
+	}
+	return begins(text, string(prefix))
 }
 
 // What bash prints between the markers of a prompt: the DEBUG trap that the hook
@@ -252,7 +280,8 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 		return bytes.ReplaceAll(text, []byte(psText), nil)
 	}
 	if where == dialect.Done {
-		return bytes.TrimSuffix(text, []byte("exit\n")) // said at the end of its input
+		// Said at the end of its input.
+		return bytes.TrimSuffix(text, []byte("exit\n"))
 	}
 	if s.debug {
 		return nil

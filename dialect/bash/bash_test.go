@@ -36,13 +36,13 @@ func TestMark(t *testing.T) {
 	}{
 		{"S;7", dialect.Mark{Kind: dialect.Start, Seq: 7}, true},
 		{"P;7", dialect.Mark{Kind: dialect.Continuation, Seq: 7}, true},
-		{"A;7;130", dialect.Mark{Kind: dialect.Prompt, Seq: 7, Status: 130, HasStatus: true}, true},
+		{"A;7;130;x", dialect.Mark{Kind: dialect.Prompt, Seq: 7, Status: 130, HasStatus: true}, true},
 		{"A;7;$?", dialect.Mark{Kind: dialect.Prompt, Seq: 7}, true}, // promptvars off
 		{"A;;1", dialect.Mark{Kind: dialect.Prompt, Status: 1, HasStatus: true}, true},
-		{"D;7;3;5.2;x;/tmp/a;b", dialect.Mark{Kind: dialect.Done, Seq: 7, Status: 3, HasStatus: true, Cwd: "/tmp/a;b", HasCwd: true}, true},
-		{`D;7;3;5.2;;$'/a\n\303\251'`, dialect.Mark{Kind: dialect.Done, Seq: 7, Status: 3, HasStatus: true, Cwd: "/a\né", HasCwd: true}, true},
-		{"D;7;3;5.2;", dialect.Mark{}, false},
-		{"D;7;x;5.2;;/", dialect.Mark{}, false},
+		{"D;7;3;5.2;/tmp/a;b", dialect.Mark{Kind: dialect.Done, Seq: 7, Status: 3, HasStatus: true, Cwd: "/tmp/a;b", HasCwd: true}, true},
+		{`D;7;3;5.2;$'/a\n\303\251'`, dialect.Mark{Kind: dialect.Done, Seq: 7, Status: 3, HasStatus: true, Cwd: "/a\né", HasCwd: true}, true},
+		{"D;7;3;5.2", dialect.Mark{}, false},
+		{"D;7;x;5.2;/", dialect.Mark{}, false},
 		{"Z;7", dialect.Mark{}, false},
 		{"S;x", dialect.Mark{}, false},
 		{"", dialect.Mark{}, false},
@@ -81,10 +81,10 @@ func TestCommand(t *testing.T) {
 	assert.ErrorContains(t, err, "NUL byte at offset 6")
 
 	for _, tt := range []struct{ done, terminal, text string }{
-		{"D;1;0;5.2;x;/", "__shs_n=3; \\. /d/command\n", "{ \\__shs_s 3 4 && ((1)); } >/dev/null 2>&1; echo hi"},
-		{"D;1;0;5.2;f;/", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); \\builtin . /d/command\n", "echo hi"},
-		{"D;1;0;5.2;d;/", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); \\source /d/command\n", "echo hi"},
-		{"D;1;0;3.2;;/", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); for __shs_l in 1; do \\. /d/command; done\n", "echo hi"},
+		{"A;1;0;x", "__shs_n=3; \\. /d/command\n", "{ \\__shs_s 3 4 && ((1)); } >/dev/null 2>&1; echo hi"},
+		{"A;1;0;f", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); \\builtin . /d/command\n", "echo hi"},
+		{"A;1;0;d", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); \\source /d/command\n", "echo hi"},
+		{"D;1;0;3.2;/", "\\__shs_s 3 4 >/dev/null 2>&1 && ((1)); for __shs_l in 1; do \\. /d/command; done\n", "echo hi"},
 	} {
 		s := newShell(t)
 		_, ok := s.Mark([]byte(tt.done))
@@ -103,6 +103,11 @@ func TestTrailer(t *testing.T) {
 	assert.Equal(t, 2, s.Trailer([]byte("out\n\n\n"), true))
 	assert.Equal(t, 2, s.Trailer([]byte("\n\n"), true))
 	assert.Equal(t, 0, s.Trailer([]byte("\n\nout"), true))
+	marker := string(s.Marker().Prefix)
+	assert.Equal(t, 2, s.Trailer([]byte("out\n\x1b\n"), true), "a marker that was torn")
+	assert.Equal(t, len(marker)+4+1, s.Trailer([]byte("out\n"+marker+"D;1;\n"), true))
+	assert.Equal(t, len(marker)+4+1, s.Trailer([]byte("out"+marker+"D;1;\n"), true))
+	assert.Equal(t, 0, s.Trailer([]byte("out\x1b"), false))
 	assert.Equal(t, len(hook)+1, s.Trailer([]byte("out\n"+hook+"\n"), false))
 	assert.Equal(t, 5, s.Trailer([]byte("out\n"+hook[:5]), false))
 	assert.Equal(t, 0, s.Trailer([]byte("out}"), false))

@@ -23,7 +23,9 @@ const hook = `{ \__shs_d "$?"; \builtin trap -p DEBUG >/dev/tty; } >/dev/null 2>
 // unset, alias or function cannot take them away. Where even that is not
 // enough, the PS1 marker, which needs no builtin, tells the status.
 //
-// The options a, x and v are off at the prompt and back on when a program
+// The done marker comes first: an interrupt that hits bash in its hook can make
+// it take the end of the hook's text for the end of its input, and exit; after
+// the marker the engine sends none. The options a, x and v are off at the prompt and back on when a program
 // starts: nothing of ours is exported, traced or echoed.
 const bootstrap = `exec @FD@<&-
 unset HISTFILE
@@ -36,13 +38,14 @@ __shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
 __shs_d() {
 	if \declare -F builtin || ! \builtin true; then __shs_x=(); else __shs_x=(builtin); fi
 	[[ -z ${2-} ]] || __shs_n=$2
+	@B@ printf '\e]7771;@SECRET@;D;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$PWD" >/dev/tty
 	case $- in *a*) @B@ set +a; __shs_f=a ;; *) __shs_f= ;; esac
 	case $- in *x*) @B@ set +x; __shs_f+=x ;; esac
 	case $- in *v*) @B@ set +v; __shs_f+=v ;; esac
 	if @B@ declare -F .; then __shs_f+=f
 	elif ! @B@ type .; then __shs_f+=d; fi
 	[[ $PROMPT_COMMAND == "$__shs_c" && ${#PROMPT_COMMAND[@]} == 1 ]] || __shs_f+=p
-	@B@ printf '\e]7771;@SECRET@;D;%s;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$__shs_f" "$PWD" >/dev/tty
+	[[ -z ${PS0-} ]] || PS0=
 	@EDITING@
 	[[ $PS2 == "$__shs_b" ]] || PS2=$__shs_b
 	[[ $PROMPT_COMMAND == *__shs_d* ]] || PROMPT_COMMAND=$__shs_c${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
@@ -63,7 +66,7 @@ PS1=$__shs_a PS2=$__shs_b PROMPT_COMMAND=$__shs_c
 `
 
 // psText is the marker in PS1; without promptvars bash prints it as it is.
-const psText = `${__shs_1}${__shs_n};$?${__shs_2}`
+const psText = `${__shs_1}${__shs_n};$?;${__shs_f}${__shs_2}`
 
 // noEditing puts a user's set -o vi or emacs right again: with line editing
 // switched on in a shell that was started without it, bash prints no prompt.

@@ -28,8 +28,8 @@ const (
 	// interrupt for an order to drop everything.
 	interruptAgain = time.Second
 
-	// startWithin is how long an interrupt waits for a shell to start what it
-	// was just given before the unread input is taken back.
+	// startWithin is how long an interrupt waits at a time for a shell to start
+	// what it was just given.
 	startWithin = 20 * time.Millisecond
 )
 
@@ -245,16 +245,15 @@ func (r *commandRun) Interrupt(ctx context.Context) error {
 	defer r.watch()()
 	s, op := r.s, r.op
 	op.interrupted.Store(true)
-	if !op.started.Load() {
+	for !op.started.Load() {
+		// A signal before the shell has read the command would hit the shell at
+		// its prompt, and then the command would run. Dropping the unread text
+		// is no way: a read that has been woken for it would see an end of input.
 		if over, err := op.pause(ctx, startWithin); over || err != nil {
 			return err
 		}
-		if n, err := s.dev.PendingInput(); err == nil && n > 0 {
-			// The shell has not read the command: take it back. What it read
-			// meanwhile is interrupted below.
-			if err := s.takeBack(op); err != nil {
-				return err
-			}
+		if n, err := s.dev.PendingInput(); err != nil || n == 0 {
+			break
 		}
 	}
 	return op.interruptUntilOver(ctx, s)
@@ -313,6 +312,9 @@ func (s *session) interrupt(ctx context.Context, op *operation) error {
 	if back {
 		return nil
 	}
+	if op.kind == opCommand && op.returning(s) {
+		return nil
+	}
 	if len(s.launch.InterruptKeys) > 0 {
 		if w, err := s.dev.ShellWait(); err == nil && w.State == backend.WaitReading && !w.Channel && !w.Timed {
 			return s.interruptKeys(ctx, op)
@@ -320,6 +322,14 @@ func (s *session) interrupt(ctx context.Context, op *operation) error {
 	}
 	_, err := s.dev.Interrupt(ctx, s.launch.InterruptShell)
 	return err
+}
+
+// returning tells whether a mark says that the shell is on its way to its
+// prompt, and nothing yet that the mark was not to be believed.
+func (op *operation) returning(s *session) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(op.markedAt) < refuteAfter
 }
 
 // interruptKeys types the shell's interrupt keys, as many as it takes.

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +47,7 @@ type operation struct {
 	settling int                   // writes and signals in flight
 	sealed   bool                  // it is about to complete: no further signal
 	early    []byte                // what came before the program began
+	markedAt time.Time             // when a done or prompt mark came
 
 	lastOutput time.Time // of the newest byte; the start when there is none; set under mu too
 	probes     int       // since then
@@ -69,6 +72,7 @@ type operation struct {
 	aside       []byte // between the answer's done and prompt
 	head        []byte // before the start mark
 	held        []byte // the end of the output, perhaps the shell's own
+	recent      []byte // the last byte that was handed on
 	done        mark
 	prompt      mark
 	noise       []byte // between done and prompt
@@ -221,8 +225,12 @@ func (op *operation) begin(s *session) {
 	op.head = nil
 }
 
-// longestTrailer bounds what a shell's machinery prints after a program.
-const longestTrailer = 256
+// What a shell's machinery prints after a program is no longer than this; after
+// an interrupt it may end in a marker that was torn, with a path in it.
+const (
+	longestTrailer = 256
+	longestTorn    = 5 << 10
+)
 
 // emit hands output on, but for an end that may be the shell's own.
 func (op *operation) emit(s *session, p []byte) {
@@ -230,12 +238,21 @@ func (op *operation) emit(s *session, p []byte) {
 		p = append(op.held, p...)
 		op.held = nil
 	}
-	k := s.shell.Trailer(p[max(0, len(p)-longestTrailer):], op.interrupted.Load())
+	tail, interrupted := p[max(0, len(p)-longestTrailer):], op.interrupted.Load()
+	if interrupted {
+		// Whether a newline ends a line of text is told by what came before it.
+		tail = slices.Concat(op.recent, p[max(0, len(p)-longestTorn):])
+	}
+	k := min(len(p), s.shell.Trailer(tail, interrupted))
 	if k > 0 {
 		op.held = append([]byte(nil), p[len(p)-k:]...)
 		p = p[:len(p)-k]
 	}
-	if len(p) > 0 && op.sink != nil {
+	if len(p) == 0 {
+		return
+	}
+	op.recent = append(op.recent[:0], p[len(p)-1])
+	if op.sink != nil {
 		op.sink(p)
 	}
 }
@@ -318,6 +335,9 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		}
 		if rest := s.shell.Noise(dialect.Start, op.head); len(rest) > 0 {
 			s.mu.Lock()
+			if s.trimNewline {
+				rest = bytes.TrimPrefix(rest, []byte{'\n'})
+			}
 			op.early = rest
 			s.mu.Unlock()
 		}
@@ -326,6 +346,9 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		op.started.Store(true)
 		op.running = true
 	case dialect.Done:
+		s.mu.Lock()
+		op.markedAt = op.markTime
+		s.mu.Unlock()
 		if op.done.set || op.prompt.set {
 			op.suspect = true
 			s.release(op) // the earlier one ended nothing
