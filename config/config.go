@@ -53,6 +53,18 @@ type Tools struct {
 	Terminal Terminal `yaml:"terminal" json:"terminal" mapstructure:"terminal"`
 }
 
+// Command returns the block of the command tool for a dialect, nil when no tool
+// has that name.
+func (t *Tools) Command(dialect string) *Command {
+	switch dialect {
+	case "bash":
+		return &t.Bash
+	case "pwsh":
+		return &t.Pwsh
+	}
+	return nil
+}
+
 // Command configures a persistent command tool.
 type Command struct {
 	BackendType    string `yaml:"backendType" json:"backendType" mapstructure:"backendType"`
@@ -101,10 +113,11 @@ type Options struct {
 	Dialects []string
 	Drivers  []string
 
-	// Found tells whether a program can be found; nil looks in PATH. A default
-	// backend besides "shell" exists only where its program is found or where
-	// the configuration mentions it.
-	Found func(program string) bool
+	// Found tells whether the shell of a dialect can be found; nil looks for a
+	// program of the dialect's name in PATH. A default backend besides "shell"
+	// exists only where its shell is found or where the configuration mentions
+	// it.
+	Found func(dialect string) bool
 
 	// GOOS decides the defaults; empty for the running system.
 	GOOS string
@@ -182,8 +195,8 @@ func (l *loader) complete() {
 		o.Drivers = []string{defaultDriver(o.GOOS)}
 	}
 	if o.Found == nil {
-		o.Found = func(program string) bool {
-			_, err := exec.LookPath(program)
+		o.Found = func(dialect string) bool {
+			_, err := exec.LookPath(dialect)
 			return err == nil
 		}
 	}
@@ -331,8 +344,10 @@ func (l *loader) config() (*Config, error) {
 		return nil, err
 	}
 	cfg.DSHHome = home
-	if err := l.checkTool(cfg, "tools.bash", cfg.Tools.Bash.BackendType, "bash"); err != nil {
-		return nil, err
+	for _, dialect := range []string{"bash", "pwsh"} {
+		if err := l.checkTool(cfg, dialect); err != nil {
+			return nil, err
+		}
 	}
 	return cfg, nil
 }
@@ -367,14 +382,18 @@ func (l *loader) checkBackend(b Backend) error {
 	return nil
 }
 
-// checkTool refuses a tool whose backend does not exist or speaks another
-// dialect. The tool's default backend may be missing: then the program, not the
-// configuration, is what has to change, and the tool says so when it is used.
-func (l *loader) checkTool(cfg *Config, path, backend, dialect string) error {
-	key := path + ".backendType"
+// checkTool refuses the command tool of a dialect when its backend does not
+// exist or speaks another one. The tool's default backend may be missing: then
+// the program, not the configuration, is what has to change, and the tool says
+// so when it is used.
+func (l *loader) checkTool(cfg *Config, dialect string) error {
+	key := "tools." + dialect + ".backendType"
+	backend := cfg.Tools.Command(dialect).BackendType
 	b := cfg.Backend(backend)
 	switch {
-	case b == nil && l.chosen[key] == "":
+	case !slices.Contains(l.opts.Dialects, dialect): // there is no such tool
+		return nil
+	case b == nil && typeKey(backend) == dialect:
 		return nil
 	case b == nil:
 		types := make([]string, len(cfg.Backends))

@@ -20,7 +20,8 @@ func options() config.Options {
 	return config.Options{
 		GOOS:     "linux",
 		UserHome: "/home/u",
-		Found:    func(program string) bool { return program == "bash" },
+		Dialects: []string{"bash", "pwsh"},
+		Found:    func(dialect string) bool { return dialect == "bash" },
 	}
 }
 
@@ -105,6 +106,8 @@ backends:
     disposeGraceMs: 300
   - type: Other-1
     rows: 0x10
+  - type: power
+    shellDialect: pwsh
 tools:
   bash: &command
     backendType: Other-1
@@ -118,7 +121,18 @@ tools:
     spill: false
     spillDir: /var/spill
     spillMaxBytes: 1099511627776
-  pwsh: *command
+  pwsh:
+    backendType: power
+    timeoutMs: 1
+    maxOutputChars: 2
+    description: "text: with # marks"
+    onTimeout: interrupt
+    clip: middle
+    prestart: false
+    waitConfirmMs: 3
+    spill: false
+    spillDir: /var/spill
+    spillMaxBytes: 1099511627776
   terminal:
     enableRunInBackground: false
     maxResultBytes: 64
@@ -136,7 +150,7 @@ func TestEveryKeyOfTheFile(t *testing.T) {
 	require.NoError(t, err)
 
 	assert.Equal(t, "/srv/dsh", cfg.DSHHome)
-	require.Len(t, cfg.Backends, 3)
+	require.Len(t, cfg.Backends, 4)
 	assert.Equal(t, config.Backend{
 		Type: "shell", Driver: "posix", ShellDialect: "bash", ShellPath: "/opt/bash", ShellArgs: []string{"--norc", "-x y"},
 		Env:  config.Environment{"Mixed_Case=a=b", "lower=", "QUOTED=yes", "N=1"},
@@ -148,11 +162,16 @@ func TestEveryKeyOfTheFile(t *testing.T) {
 	assert.Equal(t, 16, cfg.Backends[2].Rows)
 	assert.Equal(t, 160, cfg.Backends[2].Cols, "what an entry leaves out has its default")
 	no := false
-	assert.Equal(t, config.Command{
+	want := config.Command{
 		BackendType: "Other-1", Timeout: 1, MaxOutputChars: 2, Description: "text: with # marks", OnTimeout: "interrupt",
 		Clip: "middle", Prestart: &no, WaitConfirm: 3, SpillDir: "/var/spill", SpillMaxBytes: 1 << 40,
-	}, cfg.Tools.Bash)
-	assert.Equal(t, cfg.Tools.Bash, cfg.Tools.Pwsh)
+	}
+	assert.Equal(t, want, cfg.Tools.Bash)
+	want.BackendType = "power"
+	assert.Equal(t, want, cfg.Tools.Pwsh)
+	assert.Same(t, &cfg.Tools.Bash, cfg.Tools.Command("bash"))
+	assert.Same(t, &cfg.Tools.Pwsh, cfg.Tools.Command("pwsh"))
+	assert.Nil(t, cfg.Tools.Command("terminal"))
 	assert.Equal(t, config.Terminal{MaxResultBytes: 64}, cfg.Tools.Terminal)
 	assert.Equal(t, config.Sandbox{Mode: "danger-full-access", WorkspaceRoot: "src", Network: true}, cfg.Sandbox)
 }
@@ -393,8 +412,7 @@ func TestRefusedLines(t *testing.T) {
 		"no YAML":          {"a: [1", `config.yaml: not valid YAML: line 1: did not find expected ',' or ']'`},
 		"read past paging": {"backends: [{type: shell, scrollbackMaxBytes: 100}]", `backends.shell.maxReadBytes: got 262144, more than scrollbackMaxBytes (100) retains; lower it or raise scrollbackMaxBytes`},
 		"short grace":      {"backends: [{type: shell, handoffGraceMs: 10}]", `backends.shell.handoffGraceMs: got 10, less than pollIntervalMs (50); raise it or lower pollIntervalMs`},
-		"absent dialect":   {"backends: [{type: x, shellDialect: pwsh}]", `backends.x.shellDialect: got "pwsh", which is not available in this version; use bash`},
-		"absent program":   {"backends: [{type: py, shellDialect: none, shellPath: python3}]", `backends.py.shellDialect: got "none", which is not available in this version; use bash`},
+		"absent program":   {"backends: [{type: py, shellDialect: none, shellPath: python3}]", `backends.py.shellDialect: got "none", which is not available in this version; use bash or pwsh`},
 		"absent driver":    {"backends: [{type: x, driver: conpty}]", `backends.x.driver: got "conpty", which does not work on linux in this version; use posix`},
 		"no backend":       {"tools: {bash: {backendType: zsh}}", `config.yaml: tools.bash.backendType: got "zsh", which is no backend; use one of shell, bash, or add it to backends`},
 		"read-only":        {"sandbox: {mode: read-only}", `config.yaml:1: sandbox.mode: got "read-only": a sandbox is not available in this version, shells run unconfined; use danger-full-access and confine the program from outside`},
@@ -620,15 +638,27 @@ func TestBackendsThatAreNotThere(t *testing.T) {
 	assert.Equal(t, []string{"shell", "bash"}, types(opts), "bash is where the setting says")
 
 	opts = options()
-	opts.Dialects = []string{"bash", "pwsh"}
+	assert.Equal(t, []string{"shell", "bash"}, types(opts), "pwsh is not found")
+	opts.Set = []string{"backends.pwsh.shellPath=/opt/pwsh"}
+	assert.Equal(t, []string{"shell", "bash", "pwsh"}, types(opts), "pwsh is where the setting says")
+	opts.Set = []string{"tools.pwsh.backendType=shell"}
+	_, err := config.Load(opts)
+	refused(t, err, `--set: tools.pwsh.backendType: got "shell", whose shellDialect is bash; this tool needs a backend that speaks pwsh`)
+	opts.Dialects = []string{"bash"}
+	assert.Equal(t, []string{"shell", "bash"}, types(opts), "a tool that the program lacks is not checked")
+	opts.Set = []string{"backends.pwsh.shellPath=/opt/pwsh"}
+	_, err = config.Load(opts)
+	refused(t, err, `backends.pwsh.shellDialect: got "pwsh", which is not available in this version; use bash`)
+
+	opts = options()
 	opts.Found = func(string) bool { return true }
 	assert.Equal(t, []string{"shell", "bash", "pwsh"}, types(opts))
 	opts.Set = []string{"tools.bash.backendType=pwsh"}
-	_, err := config.Load(opts)
+	_, err = config.Load(opts)
 	refused(t, err, `--set: tools.bash.backendType: got "pwsh", whose shellDialect is pwsh; this tool needs a backend that speaks bash`)
 
 	opts = options()
-	opts.GOOS = "windows"
+	opts.GOOS, opts.Dialects = "windows", []string{"bash"}
 	assert.Equal(t, []string{"bash"}, types(opts), "without pwsh only bash is left")
 	opts.Dialects = []string{"pwsh", "bash"}
 	opts.Found = func(string) bool { return true }

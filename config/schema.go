@@ -69,7 +69,7 @@ var backendKeys = []key{
 	{name: "type", kind: text, refuse: refuseType, doc: "the name that tools and callers use for this kind of terminal"},
 	{name: "driver", kind: choice, choices: []string{"posix", "conpty"}, doc: "where the terminal lives; by operating system"},
 	{name: "shellDialect", kind: choice, choices: []string{"bash", "pwsh", "none"}, doc: "the language that the shell speaks; bash, on Windows pwsh"},
-	{name: "shellPath", kind: text, def: "", refuse: refuseProgram, doc: "the shell's program: an absolute path or a name in PATH; empty: by dialect"},
+	{name: "shellPath", kind: text, def: "", refuse: refuseProgram, doc: "the shell's program: an absolute path or a name in PATH; empty: by dialect (pwsh, then pwsh-preview)"},
 	{name: "shellArgs", kind: texts, def: []string{}, refuse: refuseNUL, doc: "replaces the shell's own arguments; empty: by dialect"},
 	{name: "env", kind: environment, def: []string{}, refuse: refuseNUL, doc: "added to the environment of this backend's shells; may restore what is scrubbed"},
 	{name: "init", kind: text, def: "", refuse: refuseNUL, doc: "run once in each new shell before its first command"},
@@ -135,9 +135,9 @@ const sandboxLater = "a sandbox " + notYet + ", shells run unconfined; use dange
 
 // notes are printed next to keys that load but do nothing yet.
 var notes = map[string]string{
-	"tools.pwsh":          "not used by this version",
 	"tools.terminal":      "not used by this version",
 	"tools.bash.prestart": "unset: true in shellstead mcp, otherwise false",
+	"tools.pwsh.prestart": "unset: true in shellstead mcp, otherwise false",
 }
 
 // leaf is a key at its place.

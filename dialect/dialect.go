@@ -11,8 +11,13 @@ type Dialect interface {
 	// Name is the configuration's shellDialect: "bash", "pwsh".
 	Name() string
 
-	// Program is the name looked up in PATH when no shellPath is configured.
-	Program() string
+	// Programs are the names that are looked up in PATH, in this order, when no
+	// shellPath is configured.
+	Programs() []string
+
+	// Install tells a person how to get the shell where it is missing, as a
+	// clause: "install it with the system's package manager".
+	Install() string
 
 	// New returns the state of one shell that will be started with setup. Its
 	// methods are called by one goroutine at a time.
@@ -105,6 +110,10 @@ type Launch struct {
 	// Prompt is the printable text of the prompt, exactly; empty in command
 	// mode.
 	Prompt string
+
+	// WarmUp is a program that prints and changes nothing, yet loads what the
+	// first commands of a shell wait for. Empty: there is nothing to load.
+	WarmUp string
 
 	// MinCols is the narrowest window that does not change the shell's output.
 	MinCols int

@@ -77,7 +77,11 @@ func (s *fakeShell) StartCommand(ctx context.Context, req terminals.CommandReque
 	}
 	run := &fakeRun{shell: s, sink: req.Sink, ctx: ctx, settled: make(chan struct{}), reports: make(chan terminals.CommandResult)}
 	s.mu.Lock()
-	s.commands = append(s.commands, req.Text)
+	if req.WarmUp { // it has a program of its own for that
+		s.commands = append(s.commands, "(warm-up)")
+	} else {
+		s.commands = append(s.commands, req.Text)
+	}
 	s.run = run
 	s.mu.Unlock()
 	if s.play == nil {

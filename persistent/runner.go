@@ -138,12 +138,12 @@ func (r *Runner) Run(ctx context.Context, owner *terminals.Owner, cmd Command) R
 	return c.result
 }
 
-// Prestart starts owner's shell, if it has none, and lets it run one empty
-// command, so that the first real one finds everything loaded. It takes its
+// Prestart starts owner's shell, if it has none, and lets it run one command
+// that does nothing, so that the first real one finds everything loaded. It takes its
 // turn like a call. A failure is not final: the first command tries again.
 func (r *Runner) Prestart(ctx context.Context, owner *terminals.Owner) error {
 	// A blank line is no command in any shell.
-	c := &call{Runner: r, cmd: Command{Text: "\n"}, timeout: r.cfg.Timeout}
+	c := &call{Runner: r, cmd: Command{Text: "\n"}, warmUp: true, timeout: r.cfg.Timeout}
 	ctx, leave, err := c.begin(ctx, owner)
 	if err != nil {
 		return err

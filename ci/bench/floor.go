@@ -12,10 +12,18 @@ import (
 )
 
 // floor is the least that a Go program has to do to run commands in a live
-// bash: a pseudo-terminal, a marker in the prompt, one private file per command
-// that the shell sources. It has no readiness proof, no deadline, no
-// cancellation, no bound on memory and no clean-up of children.
-type floor struct {
+// shell. It has no readiness proof, no deadline, no cancellation, no bound on
+// memory and no clean-up of children.
+type floor interface {
+	// run runs one program text and returns the number of bytes that came back,
+	// the marker included.
+	run(text string) (int, error)
+	close()
+}
+
+// bashFloor has a pseudo-terminal, a marker in the prompt, and one private file
+// per command that the shell sources.
+type bashFloor struct {
 	cmd      *exec.Cmd
 	terminal *os.File
 	dir      string
@@ -33,7 +41,7 @@ const (
 	floorTail      = 32
 )
 
-func startFloor(dir string) (*floor, error) {
+func startBashFloor(dir string) (floor, error) {
 	folder, err := os.MkdirTemp(dir, "floor-")
 	if err != nil {
 		return nil, err
@@ -44,7 +52,7 @@ func startFloor(dir string) (*floor, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &floor{cmd: cmd, terminal: terminal, dir: folder, buf: make([]byte, floorBuffer)}
+	f := &bashFloor{cmd: cmd, terminal: terminal, dir: folder, buf: make([]byte, floorBuffer)}
 	if _, err := terminal.WriteString(floorSetup); err != nil {
 		return nil, err
 	}
@@ -54,9 +62,7 @@ func startFloor(dir string) (*floor, error) {
 	return f, nil
 }
 
-// run runs one program text and returns the number of bytes that came back,
-// the marker included.
-func (f *floor) run(text string) (int, error) {
+func (f *bashFloor) run(text string) (int, error) {
 	f.seq++
 	file := filepath.Join(f.dir, fmt.Sprintf("c%d", f.seq))
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -69,7 +75,7 @@ func (f *floor) run(text string) (int, error) {
 	return f.untilPrompt()
 }
 
-func (f *floor) untilPrompt() (int, error) {
+func (f *bashFloor) untilPrompt() (int, error) {
 	total := 0
 	for {
 		n, err := f.terminal.Read(f.buf)
@@ -88,17 +94,17 @@ func (f *floor) untilPrompt() (int, error) {
 	}
 }
 
-func (f *floor) close() {
+func (f *bashFloor) close() {
 	_ = f.cmd.Process.Kill()
 	_ = f.terminal.Close()
 	_ = f.cmd.Wait()
 	_ = os.RemoveAll(f.dir)
 }
 
-// floorStart is a whole process at the floor: start a shell, run one command,
-// say so, end.
-func floorStart([]string) error {
-	f, err := startFloor("")
+// floorStart is a whole process at the floor: start the shell that args name,
+// run one command, say so, end.
+func floorStart(args []string) error {
+	f, err := shells[args[0]].startFloor("")
 	if err != nil {
 		return err
 	}
@@ -111,7 +117,7 @@ func floorStart([]string) error {
 }
 
 // timed returns how long one run of text took.
-func (f *floor) timed(text string) (time.Duration, error) {
+func timed(f floor, text string) (time.Duration, error) {
 	begin := time.Now()
 	_, err := f.run(text)
 	return time.Since(begin), err

@@ -1,8 +1,8 @@
 // Command bench measures, in one run, the floor (a minimal loop on a
-// pseudo-terminal, see floor.go) and this module, and holds the ratios against
+// pseudo-terminal, see floor.go and floor_pwsh.go) and this module, and holds the ratios against
 // the bounds that the project promises. It exits 1 when a bound fails.
 //
-//	go run ./ci/bench            the full run, about three minutes
+//	go run ./ci/bench            the full run, five minutes and more
 //	go run ./ci/bench --json     the same as JSON
 //	go run ./ci/bench --smoke    a short run with doubled bounds, for CI
 //	go run ./ci/bench --only flood,start
@@ -42,21 +42,31 @@ func (b *bench) pick(full, short int) int {
 	return full
 }
 
-// measurement fills one or more rows of the report.
+// measurement fills one or more rows of the report about one shell.
 type measurement struct {
-	name string
-	run  func(*bench) ([]row, error)
+	name  string
+	shell *shell
+	run   func(*bench, *shell) ([]row, error)
 }
 
 var measurements = []measurement{
-	{"true", measureTrue},
-	{"start", measureStart},
-	{"flood", measureFlood},
-	{"memory", measureMemory},
-	{"script", measureScript},
-	{"crowd", measureCrowd},
-	{"close", measureClose},
-	{"idle", measureIdle},
+	{"true", bashShell, measureNothing},
+	{"start", bashShell, measureStart},
+	{"flood", bashShell, measureFlood},
+	{"memory", bashShell, measureMemory},
+	{"script", bashShell, measureScript},
+	{"crowd", bashShell, measureCrowd},
+	{"close", bashShell, measureClose},
+	{"idle", bashShell, measureIdle},
+	{"pwsh-null", pwshShell, measureNothing},
+	{"pwsh-start", pwshShell, measureStart},
+	{"pwsh-warm", pwshShell, measureWarm},
+	{"pwsh-flood", pwshShell, measureNativeFlood},
+	{"pwsh-string", pwshShell, measureString},
+	{"pwsh-script", pwshShell, measureHereString},
+	{"pwsh-interrupt", pwshShell, measureInterrupt},
+	{"pwsh-close", pwshShell, measurePwshClose},
+	{"pwsh-idle", pwshShell, measureIdle},
 }
 
 func main() {
@@ -125,6 +135,12 @@ func names() string {
 }
 
 func run(smoke bool, only string) (report, error) {
+	// Nothing on the network is to be measured.
+	for name, value := range map[string]string{"POWERSHELL_TELEMETRY_OPTOUT": "1", "POWERSHELL_UPDATECHECK": "Off"} {
+		if err := os.Setenv(name, value); err != nil {
+			return report{}, err
+		}
+	}
 	selected := map[string]bool{}
 	for name := range strings.SplitSeq(only, ",") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -144,11 +160,18 @@ func run(smoke bool, only string) (report, error) {
 			continue
 		}
 		known++
-		rows, err := m.run(b)
+		if !m.shell.found() {
+			missing := row{Shell: m.shell.name, Work: m.name, Skipped: m.shell.name + " is not installed"}
+			missing.judge(smoke)
+			rep.Rows = append(rep.Rows, missing)
+			continue
+		}
+		rows, err := m.run(b, m.shell)
 		if err != nil {
 			return rep, fmt.Errorf("%s: %w", m.name, err)
 		}
 		for i := range rows {
+			rows[i].Shell = m.shell.name
 			rows[i].judge(smoke)
 		}
 		rep.Rows = append(rep.Rows, rows...)

@@ -4,46 +4,73 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/shellstead/shellstead/backend/posix"
+	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/dialect/bash"
+	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/terminals/engine"
 )
 
-const backendType = "bash"
+// shell is one of the shells that are measured.
+type shell struct {
+	name       string
+	dialect    dialect.Dialect
+	startFloor func(dir string) (floor, error)
+	nothing    string // a command that does nothing
+}
+
+var (
+	bashShell = &shell{"bash", bash.Dialect{}, startBashFloor, "true"}
+	pwshShell = &shell{"pwsh", pwsh.Dialect{}, startPwshFloor, "$null"}
+)
+
+var shells map[string]*shell
+
+func init() { // floorStart, which a child runs, looks itself up in it
+	shells = map[string]*shell{bashShell.name: bashShell, pwshShell.name: pwshShell}
+}
+
+// found tells whether the shell is installed here.
+func (sh *shell) found() bool {
+	_, err := exec.LookPath(sh.name)
+	return err == nil
+}
 
 // stack is the module as a program embeds it.
 type stack struct {
+	shell   *shell
 	service *terminals.Service
 	runner  *persistent.Runner
 	owners  int
 }
 
-// newStack builds a stack. grace is the backend's disposeGraceMs, 0 for the
+// newStack builds a stack over one shell. grace is the backend's disposeGraceMs, 0 for the
 // default; timeout the commands' own, 0 for the default.
-func newStack(dir string, grace, timeout time.Duration) (*stack, error) {
+func newStack(sh *shell, dir string, grace, timeout time.Duration) (*stack, error) {
 	driver, err := posix.New(posix.Options{})
 	if err != nil {
 		return nil, err
 	}
 	cfg := engine.DefaultConfig()
-	cfg.Type = backendType
+	cfg.Type = sh.name
 	if grace > 0 {
 		cfg.DisposeGrace = grace
 	}
-	backend, err := engine.New(cfg, driver, bash.Dialect{})
+	backend, err := engine.New(cfg, driver, sh.dialect)
 	if err != nil {
 		return nil, err
 	}
 	service := terminals.NewService(terminals.Options{})
-	if _, err := service.Register(backendType, backend); err != nil {
+	if _, err := service.Register(sh.name, backend); err != nil {
 		return nil, err
 	}
 	runs := persistent.DefaultConfig()
-	runs.BackendType = backendType
+	runs.BackendType = sh.name
 	runs.SpillDir = dir
 	if timeout > 0 {
 		runs.Timeout = timeout
@@ -52,19 +79,24 @@ func newStack(dir string, grace, timeout time.Duration) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stack{service: service, runner: runner}, nil
+	return &stack{shell: sh, service: service, runner: runner}, nil
 }
 
 func (s *stack) close() error { return s.service.Dispose(context.Background()) }
 
+// newOwner makes an owner without a shell.
+func (s *stack) newOwner() (*terminals.Owner, error) {
+	s.owners++
+	return s.service.NewOwner(terminals.OwnerOptions{Name: fmt.Sprintf("bench-%d", s.owners), Cwd: os.TempDir()})
+}
+
 // owner makes an owner whose shell has answered once.
 func (s *stack) owner() (*terminals.Owner, error) {
-	s.owners++
-	o, err := s.service.NewOwner(terminals.OwnerOptions{Name: fmt.Sprintf("bench-%d", s.owners), Cwd: os.TempDir()})
+	o, err := s.newOwner()
 	if err != nil {
 		return nil, err
 	}
-	_, err = s.run(o, "true")
+	_, err = s.run(o, s.shell.nothing)
 	return o, err
 }
 

@@ -29,6 +29,7 @@ type stat struct {
 
 // row is one line of the report. Floor is nil where the bound is absolute.
 type row struct {
+	Shell string `json:"shell"`
 	Work  string `json:"work"`
 	Unit  string `json:"unit"`
 	Floor *stat  `json:"floor"`
@@ -47,8 +48,8 @@ type row struct {
 type bound struct {
 	ratioP50, ratioP99 float64 // ours / floor
 	aboveFloor         float64 // ours p50 - floor p50
-	p99                float64 // ours
-	max                float64 // ours p50; for rows with one value
+	p50, p99           float64 // ours
+	max                float64 // ours; for rows with one value
 }
 
 func (b bound) String() string {
@@ -61,6 +62,7 @@ func (b bound) String() string {
 	add(b.ratioP50, "p50 ≤ %g× floor")
 	add(b.ratioP99, "p99 ≤ %g× floor")
 	add(b.aboveFloor, "p50 ≤ floor + %g")
+	add(b.p50, "p50 ≤ %g")
 	add(b.p99, "p99 ≤ %g")
 	add(b.max, "≤ %g")
 	if parts == nil {
@@ -81,7 +83,7 @@ func (r *row) judge(smoke bool) {
 		slack = smokeSlack
 	}
 	within := func(value, limit float64) bool { return limit == 0 || value <= limit*slack }
-	r.OK = within(r.Ours.P99, r.bound.p99) && within(r.Ours.P50, r.bound.max)
+	r.OK = within(r.Ours.P50, r.bound.p50) && within(r.Ours.P99, r.bound.p99) && within(r.Ours.P50, r.bound.max)
 	if r.Floor == nil {
 		return
 	}
@@ -160,7 +162,7 @@ func (r report) failed() []string {
 	var failed []string
 	for _, row := range r.Rows {
 		if !row.OK {
-			failed = append(failed, row.Work+" ("+row.Reach+")")
+			failed = append(failed, row.Shell+": "+row.Work+" ("+row.Reach+")")
 		}
 	}
 	return failed
@@ -168,18 +170,18 @@ func (r report) failed() []string {
 
 // writeTable prints a Markdown table, which reads well on a terminal too.
 func (r report) writeTable(w io.Writer) error {
-	cells := [][]string{{"work", "unit", "floor p50", "floor p99", "ours p50", "ours p99", "ratio p50", "ratio p99", "reach", "ok"}}
+	cells := [][]string{{"shell", "work", "unit", "floor p50", "floor p99", "ours p50", "ours p99", "ratio p50", "ratio p99", "reach", "ok"}}
 	for _, row := range r.Rows {
-		line := []string{row.Work, row.Unit, "", "", "", "", "", "", row.Reach, "yes"}
+		line := []string{row.Shell, row.Work, row.Unit, "", "", "", "", "", "", row.Reach, "yes"}
 		if row.Floor != nil {
-			line[2], line[3] = number(row.Floor.P50), number(row.Floor.P99)
-			line[6], line[7] = number(row.RatioP50), number(row.RatioP99)
+			line[3], line[4] = number(row.Floor.P50), number(row.Floor.P99)
+			line[7], line[8] = number(row.RatioP50), number(row.RatioP99)
 		}
-		line[4], line[5] = number(row.Ours.P50), number(row.Ours.P99)
+		line[5], line[6] = number(row.Ours.P50), number(row.Ours.P99)
 		if row.Skipped != "" {
-			line = []string{row.Work, row.Unit, "", "", "", "", "", "", row.Reach, row.Skipped}
+			line = []string{row.Shell, row.Work, row.Unit, "", "", "", "", "", "", row.Reach, row.Skipped}
 		} else if !row.OK {
-			line[9] = "NO"
+			line[10] = "NO"
 		}
 		cells = append(cells, line)
 	}

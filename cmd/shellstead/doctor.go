@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -58,17 +59,21 @@ func (c *checkup) require(name string, err error, format string, args ...any) bo
 }
 
 // probes ask a shell of each dialect for its program and version.
-var probes = map[string]string{"bash": `printf '%s %s' "$BASH" "$BASH_VERSION"`}
+var probes = map[string]string{
+	"bash": `printf '%s %s' "$BASH" "$BASH_VERSION"`,
+	"pwsh": `[Console]::Write("$([Environment]::ProcessPath) $($PSVersionTable.PSVersion)")`,
+}
 
 // probeTimeout bounds one probe; a shell that takes longer is of no use.
 const probeTimeout = 10 * time.Second
 
 func newDoctor(a *app) *cobra.Command {
 	var asJSON bool
+	var list string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what works on this machine",
-		Long:  "Show what works on this machine, by trying it. The exit code is 1 when commands\ncannot be run at all.",
+		Long:  "Show what works on this machine, by trying it. The exit code is 1 when a tool of\n--tools cannot run commands.",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := a.load()
@@ -87,7 +92,11 @@ func newDoctor(a *app) *cobra.Command {
 			h, err := newHost(cfg, log, false)
 			if report.require("host", err, "%d terminal types", len(cfg.Backends)) {
 				defer h.dispose()
-				report.shells(ctx, h)
+				needed, err := h.parseTools(list)
+				if err != nil {
+					return err
+				}
+				report.shells(ctx, h, needed)
 				report.capabilities(h)
 			}
 			report.folders(cfg)
@@ -105,6 +114,7 @@ func newDoctor(a *app) *cobra.Command {
 		},
 	}
 	a.configFlags(cmd)
+	toolsFlag(cmd, &list, platformTool())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -116,27 +126,41 @@ func configurationOf(file string) string {
 	return file
 }
 
-// shells opens a shell of each terminal type and asks for its version.
-func (c *checkup) shells(ctx context.Context, h *host) {
+// shells opens a shell of each terminal type and asks for its version. The
+// tools that are needed must have one.
+func (c *checkup) shells(ctx context.Context, h *host, needed []string) {
+	need := func(backend string) bool {
+		return slices.ContainsFunc(needed, func(tool string) bool { return h.cfg.Tools.Command(tool).BackendType == backend })
+	}
 	for _, b := range h.cfg.Backends {
 		name := "shell " + b.Type
 		found, err := h.probe(ctx, b)
 		switch {
 		case err == nil:
 			c.add(name, works, "%s %s on a real terminal", b.ShellDialect, found)
-		case b.Type == h.cfg.Tools.Bash.BackendType:
+		case need(b.Type):
 			c.require(name, err, "")
 		default:
 			c.add(name, limited, "%s", err)
 		}
 	}
+	for _, d := range dialects {
+		backend := h.cfg.Tools.Command(d.Name()).BackendType
+		switch {
+		case h.cfg.Backend(backend) != nil:
+		case need(backend):
+			c.require("shell "+backend, absent(d), "")
+		default:
+			c.add("shell "+backend, limited, "%s", absent(d))
+		}
+	}
 }
 
 func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
-	settings := h.cfg.Tools.Bash
+	settings := *h.cfg.Tools.Command(b.ShellDialect)
 	settings.BackendType = b.Type
 	settings.Spill = false
-	runner, err := h.newRunner(settings, false)
+	runner, err := h.newRunner(settings)
 	if err != nil {
 		return "", err
 	}
@@ -196,11 +220,15 @@ func signalList(can backend.Capabilities) string {
 func (c *checkup) folders(cfg *config.Config) {
 	c.add("sandbox", limited, "%s (no confinement)", cfg.Sandbox.Mode)
 	c.require("temporary folder", writable(os.TempDir()), "%s is writable", os.TempDir())
-	if dir := cfg.Tools.Bash.SpillDir; dir != "" && cfg.Tools.Bash.Spill {
-		if err := writable(dir); err != nil {
-			c.add("spill folder", limited, "%s; long output will be clipped without a file", err)
+	for _, tool := range toolNames {
+		settings := cfg.Tools.Command(tool)
+		if settings.SpillDir == "" || !settings.Spill {
+			continue
+		}
+		if err := writable(settings.SpillDir); err != nil {
+			c.add("spill folder of "+tool, limited, "%s; long output will be clipped without a file", err)
 		} else {
-			c.add("spill folder", works, "%s is writable", dir)
+			c.add("spill folder of "+tool, works, "%s is writable", settings.SpillDir)
 		}
 	}
 	switch info, err := os.Stat(cfg.DSHHome); {

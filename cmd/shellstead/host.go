@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,16 +15,18 @@ import (
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/dialect/bash"
+	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/shellenv"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/terminals/engine"
 	"github.com/shellstead/shellstead/tool"
 	"github.com/shellstead/shellstead/toolbash"
+	"github.com/shellstead/shellstead/toolpwsh"
 )
 
 // dialects are the shell languages that this program was built with.
-var dialects = []dialect.Dialect{bash.Dialect{}}
+var dialects = []dialect.Dialect{bash.Dialect{}, pwsh.Dialect{}}
 
 func dialectNames() []string {
 	names := make([]string, len(dialects))
@@ -39,6 +43,24 @@ func dialectNamed(name string) (dialect.Dialect, error) {
 		}
 	}
 	return nil, usageError("the dialect %s is not available in this version; use %s", name, strings.Join(dialectNames(), " or "))
+}
+
+// found tells whether the shell of a dialect is in PATH.
+func found(dialect string) bool {
+	d, err := dialectNamed(dialect)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(d.Programs(), func(program string) bool {
+		_, err := exec.LookPath(program)
+		return err == nil
+	})
+}
+
+// absent is the error of a command tool without a shell.
+func absent(d dialect.Dialect) error {
+	return usageError("%s was not found in PATH: %s; or name it with --set backends.%s.shellPath=/path/to/%s",
+		strings.Join(d.Programs(), " or "), d.Install(), d.Name(), d.Programs()[0])
 }
 
 // newDriver makes the driver of a name. Which name an operating system has is
@@ -63,31 +85,28 @@ type host struct {
 	log     *slog.Logger
 	drivers map[string]backend.Driver
 	service *terminals.Service
-	bash    *persistent.Runner
 
-	disposal sync.Once
+	keepSpill bool
+	disposal  sync.Once
 }
 
-// newHost builds a host. It opens no terminal. keepSpill leaves the files with
-// clipped output behind when their owner ends.
+// newHost builds a host. It opens no terminal and needs no shell. keepSpill
+// leaves the files with clipped output behind when their owner ends.
 func newHost(cfg *config.Config, log *slog.Logger, keepSpill bool) (*host, error) {
 	h := &host{
 		cfg:     cfg,
 		log:     log,
 		drivers: map[string]backend.Driver{},
 		service: terminals.NewService(terminals.Options{Logger: log}),
+
+		keepSpill: keepSpill,
 	}
 	for _, b := range cfg.Backends {
 		if err := h.register(b); err != nil {
 			return nil, err
 		}
 	}
-	if cfg.Backend(cfg.Tools.Bash.BackendType) == nil {
-		return nil, usageError("bash was not found in PATH; install it, or name it with --set backends.bash.shellPath=/path/to/bash")
-	}
-	var err error
-	h.bash, err = h.newRunner(cfg.Tools.Bash, keepSpill)
-	return h, err
+	return h, nil
 }
 
 func (h *host) register(b config.Backend) error {
@@ -130,7 +149,7 @@ func (h *host) register(b config.Backend) error {
 	return err
 }
 
-func (h *host) newRunner(c config.Command, keepSpill bool) (*persistent.Runner, error) {
+func (h *host) newRunner(c config.Command) (*persistent.Runner, error) {
 	return persistent.New(h.service, persistent.Config{
 		BackendType:    c.BackendType,
 		Timeout:        c.Timeout.Duration(),
@@ -141,7 +160,7 @@ func (h *host) newRunner(c config.Command, keepSpill bool) (*persistent.Runner, 
 		Spill:          c.Spill,
 		SpillDir:       c.SpillDir,
 		SpillMaxBytes:  c.SpillMaxBytes,
-		KeepSpill:      keepSpill,
+		KeepSpill:      h.keepSpill,
 		Logger:         h.log,
 		Resolve:        func(*terminals.Owner) []string { return h.managedEnv() },
 	})
@@ -152,23 +171,67 @@ func (h *host) managedEnv() []string {
 	return []string{shellenv.Prefix + "HOME=" + h.cfg.DSHHome, shellenv.Prefix + "SHELL=1"}
 }
 
-// toolNames are the tools that `--tools` knows.
-var toolNames = []string{toolbash.Name}
+// commandTool is the runner of one command tool. A tool has the name of its
+// dialect.
+type commandTool struct {
+	name     string
+	runner   *persistent.Runner
+	settings *config.Command
+}
 
-// laterTools are named by the documentation and come with a later version.
-var laterTools = []string{"pwsh", "terminal", "task"}
+// command makes a command tool's runner. It starts nothing, but it wants a
+// shell that could be started.
+func (h *host) command(name string) (commandTool, error) {
+	d, err := dialectNamed(name)
+	if err != nil {
+		return commandTool{}, err
+	}
+	settings := h.cfg.Tools.Command(name)
+	if h.cfg.Backend(settings.BackendType) == nil {
+		return commandTool{}, absent(d)
+	}
+	runner, err := h.newRunner(*settings)
+	return commandTool{name: name, runner: runner, settings: settings}, err
+}
 
-// tools makes the tools of a `--tools` list.
-func (h *host) tools(list string) ([]tool.Tool, error) {
-	names, err := parseTools(list)
+// commands makes the command tools of a `--tools` list.
+func (h *host) commands(list string) ([]commandTool, error) {
+	names, err := h.parseTools(list)
 	if err != nil {
 		return nil, err
 	}
-	tools := make([]tool.Tool, 0, len(names))
-	for range names { // bash is all there is
-		tools = append(tools, toolbash.New(h.bash, toolbash.Options{Description: h.cfg.Tools.Bash.Description}))
+	commands := make([]commandTool, len(names))
+	for i, name := range names {
+		if commands[i], err = h.command(name); err != nil {
+			return nil, err
+		}
 	}
-	return tools, nil
+	return commands, nil
+}
+
+// tool is what a model sees of c.
+func (c commandTool) tool() tool.Tool {
+	if c.name == toolpwsh.Name {
+		return toolpwsh.New(c.runner, toolpwsh.Options{Description: c.settings.Description})
+	}
+	return toolbash.New(c.runner, toolbash.Options{Description: c.settings.Description})
+}
+
+// prestart starts the owner's shell, unless the settings say no or, where they
+// say nothing, byDefault does. A failure is not final: the first command tries
+// again and reports it.
+func (c commandTool) prestart(owner *terminals.Owner, byDefault bool, log *slog.Logger) {
+	if want := c.settings.Prestart; want != nil {
+		byDefault = *want
+	}
+	if !byDefault {
+		return
+	}
+	go func() {
+		if err := c.runner.Prestart(owner.Context(), owner); err != nil && owner.Live() {
+			log.Warn("the shell could not be started yet", "tool", c.name, "error", err.Error())
+		}
+	}()
 }
 
 // dispose ends every shell. What survives is logged: the caller is about to end

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -30,6 +31,10 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PROGRAM", program(t)) // for a script that changes PATH
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			// PowerShell keeps files in a home, and asks home about versions.
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("POWERSHELL_TELEMETRY_OPTOUT", "1")
+			env.Setenv("POWERSHELL_UPDATECHECK", "Off")
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

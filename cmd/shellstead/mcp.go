@@ -39,7 +39,7 @@ func newMCP(a *app) *cobra.Command {
 		},
 	}
 	a.configFlags(cmd)
-	toolsFlag(cmd, &list)
+	toolsFlag(cmd, &list, platformTool())
 	cmd.Flags().StringVar(&cwd, "cwd", "", "start shells in the folder `DIR`")
 	return cmd
 }
@@ -61,7 +61,7 @@ func (a *app) mcp(list, dir string) error {
 	if err != nil {
 		return err
 	}
-	tools, err := h.tools(list)
+	commands, err := h.commands(list)
 	if err != nil {
 		return err
 	}
@@ -72,8 +72,10 @@ func (a *app) mcp(list, dir string) error {
 	if err != nil {
 		return err
 	}
-	if p := cfg.Tools.Bash.Prestart; p == nil || *p {
-		go h.prestart(owner.Context(), owner)
+	tools := make([]tool.Tool, len(commands))
+	for i, c := range commands {
+		tools[i] = c.tool()
+		c.prestart(owner, true, log)
 	}
 	transport, ended := messages(a.in, a.out)
 	if err := h.serve(ctx, owner, tools, transport, ended); err != nil {

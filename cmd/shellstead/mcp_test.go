@@ -41,7 +41,11 @@ const patience = 30 * time.Second
 // client connects the library's own client to a server process.
 func client(t *testing.T, opts *mcp.ClientOptions, args ...string) *mcp.ClientSession {
 	t.Helper()
-	cmd := exec.Command(program(t), append([]string{"mcp"}, args...)...)
+	return clientOf(t, exec.Command(program(t), append([]string{"mcp"}, args...)...), opts)
+}
+
+func clientOf(t *testing.T, cmd *exec.Cmd, opts *mcp.ClientOptions) *mcp.ClientSession {
+	t.Helper()
 	cmd.Stderr = testLog{t}
 	session, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, opts).
 		Connect(t.Context(), &mcp.CommandTransport{Command: cmd, TerminateDuration: patience}, nil)
@@ -63,7 +67,12 @@ func (l testLog) Write(p []byte) (int, error) {
 
 func call(t *testing.T, session *mcp.ClientSession, command string) *mcp.CallToolResult {
 	t.Helper()
-	res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "bash", Arguments: map[string]any{"command": command}})
+	return callTool(t, session, "bash", command)
+}
+
+func callTool(t *testing.T, session *mcp.ClientSession, tool, command string) *mcp.CallToolResult {
+	t.Helper()
+	res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: map[string]any{"command": command}})
 	require.NoError(t, err)
 	return res
 }
@@ -152,7 +161,7 @@ func TestMCPConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "c.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("tools: {bash: {maxOutputChars: 4, prestart: false}}"), 0o600))
-	session := client(t, nil, "--config", file, "--cwd", dir, "--tools", "all")
+	session := client(t, nil, "--config", file, "--cwd", dir, "--tools", "bash")
 	res := call(t, session, "printf 123456789")
 	assert.Equal(t, "1234", structured(t, res)["output"])
 	path, ok := structured(t, res)["outputFile"].(string)
@@ -248,7 +257,11 @@ type rawServer struct {
 
 func startRaw(t *testing.T, args ...string) *rawServer {
 	t.Helper()
-	cmd := exec.Command(program(t), append([]string{"mcp"}, args...)...)
+	return startServer(t, exec.Command(program(t), append([]string{"mcp"}, args...)...))
+}
+
+func startServer(t *testing.T, cmd *exec.Cmd) *rawServer {
+	t.Helper()
 	cmd.Stderr = testLog{t}
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -300,40 +313,60 @@ func (s *rawServer) progress() {
 	}
 }
 
-func bashCall(id int, command string) string {
+func bashCall(id int, command string) string { return toolCall(id, "bash", command) }
+
+func toolCall(id int, tool, command string) string {
 	arguments, err := json.Marshal(map[string]string{"command": command})
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"bash","arguments":%s}}`, id, arguments)
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, arguments)
 }
 
-// tools/list is the same bytes every time: clients cache prompts by them.
-func TestMCPListIsStable(t *testing.T) {
+// A configured shell is there without being looked for, so that these lists do
+// not depend on what is installed.
+var bothShells = []string{
+	"--set", "backends.bash.shellPath=/nowhere/bash", "--set", "tools.bash.prestart=false",
+	"--set", "backends.pwsh.shellPath=/nowhere/pwsh", "--set", "tools.pwsh.prestart=false",
+}
+
+// tools/list is the same bytes every time, in whatever order the tools are
+// asked for: clients cache prompts by them.
+func TestGoldenToolList(t *testing.T) {
 	t.Parallel()
-	var first []byte
-	for range 2 {
-		s := startRaw(t)
-		for range 2 {
-			s.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-			got := s.answer("1")["result"]
-			if first == nil {
-				first = got
+	for name, lists := range map[string][]string{
+		"tools-list.golden":      {"bash", "bash"},
+		"tools-list-both.golden": {"bash,pwsh", " pwsh, bash,pwsh", "all"},
+	} {
+		var first []byte
+		for _, list := range lists {
+			s := startRaw(t, append([]string{"--tools", list}, bothShells...)...)
+			for range 2 {
+				s.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+				got := s.answer("1")["result"]
+				if first == nil {
+					first = got
+				}
+				assert.Equal(t, string(first), string(got), "--tools %q", list)
 			}
-			assert.Equal(t, string(first), string(got))
 		}
+		var indented bytes.Buffer
+		require.NoError(t, json.Indent(&indented, first, "", "  "))
+		indented.WriteByte('\n')
+		golden(t, name, indented.Bytes())
 	}
-	var indented bytes.Buffer
-	require.NoError(t, json.Indent(&indented, first, "", "  "))
-	indented.WriteByte('\n')
-	golden(t, "tools-list.golden", indented.Bytes())
 }
 
-func TestToolsJSON(t *testing.T) {
+func TestGoldenTools(t *testing.T) {
 	t.Parallel()
-	got, err := exec.Command(program(t), "tools", "--json").Output()
-	require.NoError(t, err)
-	golden(t, "tools.golden", got)
+	for name, args := range map[string][]string{
+		"tools.golden":      {"--tools", "bash"},
+		"tools-both.golden": nil,
+	} {
+		got, err := exec.Command(program(t), append(append([]string{"tools", "--json"}, args...), bothShells...)...).Output()
+		require.NoError(t, err)
+		golden(t, name, got)
+	}
 }
 
 // A line that is no message is answered and forgotten.

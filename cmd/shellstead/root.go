@@ -149,6 +149,7 @@ func (a *app) load(flags ...config.Flag) (*config.Config, error) {
 		Set:      a.set,
 		Flags:    flags,
 		Dialects: dialectNames(),
+		Found:    found,
 	})
 }
 

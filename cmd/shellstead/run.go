@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -55,7 +54,7 @@ func newRun(a *app) *cobra.Command {
 	}
 	a.configFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&o.dialect, "dialect", "", "the shell's language: `bash`")
+	flags.StringVar(&o.dialect, "dialect", platformTool(), "the shell's language: `bash` or pwsh")
 	flags.StringVar(&o.cwd, "cwd", "", "start the shell in the folder `DIR`")
 	for _, f := range runFlags {
 		flags.String(f.name, "", f.usage)
@@ -70,7 +69,7 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	if err := o.check(commands); err != nil {
 		return err
 	}
-	cfg, err := a.load(keyFlags(cmd.Flags(), "tools.bash")...)
+	cfg, err := a.load(keyFlags(cmd.Flags(), "tools."+o.dialect)...)
 	if err != nil {
 		return err
 	}
@@ -86,6 +85,10 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	if err != nil {
 		return err
 	}
+	command, err := h.command(o.dialect)
+	if err != nil {
+		return err
+	}
 	ctx, stop := catchSignals(context.Background())
 	defer stop()
 	defer h.dispose()
@@ -93,14 +96,12 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	if err != nil {
 		return err
 	}
-	r := &commandRun{app: a, host: h, owner: owner}
+	r := &commandRun{app: a, runner: command.runner, owner: owner}
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	defer r.fail(nil)
 	switch {
 	case o.jsonl:
-		if cfg.Tools.Bash.Prestart != nil && *cfg.Tools.Bash.Prestart {
-			go h.prestart(r.ctx, owner)
-		}
+		command.prestart(owner, false, log)
 		r.lines()
 	case o.json:
 		r.each(commands, r.answer)
@@ -132,7 +133,7 @@ func (o runOptions) check(commands []string) error {
 			return usageError("a command holds a NUL byte; remove it")
 		}
 	}
-	if o.dialect != "" && !slices.Contains(dialectNames(), o.dialect) {
+	if !slices.Contains(dialectNames(), o.dialect) {
 		return usageError("--dialect: got %q, which is not available in this version; use %s", o.dialect, strings.Join(dialectNames(), " or "))
 	}
 	return nil
@@ -185,10 +186,10 @@ func cause(err error) error {
 // commandRun is one invocation of run.
 type commandRun struct {
 	*app
-	host  *host
-	owner *terminals.Owner
-	ctx   context.Context
-	fail  context.CancelCauseFunc // ends the run: stdout cannot be written
+	runner *persistent.Runner
+	owner  *terminals.Owner
+	ctx    context.Context
+	fail   context.CancelCauseFunc // ends the run: stdout cannot be written
 
 	code    int   // of the last command
 	stopped error // why the run ended before its last command
@@ -284,7 +285,7 @@ func exitCode(res persistent.Result) int {
 
 // answer runs a command and prints its result as one line of JSON.
 func (r *commandRun) answer(cmd persistent.Command) persistent.Result {
-	res := r.host.bash.Run(r.ctx, r.owner, cmd)
+	res := r.runner.Run(r.ctx, r.owner, cmd)
 	r.print(res)
 	return res
 }
@@ -297,7 +298,7 @@ func (r *commandRun) print(res persistent.Result) {
 
 // showText runs a command and prints what a model would read.
 func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
-	res := r.host.bash.Run(r.ctx, r.owner, cmd)
+	res := r.runner.Run(r.ctx, r.owner, cmd)
 	if openFailure(res) != nil {
 		return res // its one line goes to stderr
 	}
@@ -311,7 +312,7 @@ func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
 func (r *commandRun) showPlain(cmd persistent.Command) persistent.Result {
 	out := &liveOutput{out: r.out, fail: r.fail}
 	cmd.Stream = out.write
-	res := r.host.bash.Run(r.ctx, r.owner, cmd)
+	res := r.runner.Run(r.ctx, r.owner, cmd)
 	if res.Notices == "" || openFailure(res) != nil || r.ctx.Err() != nil {
 		return res
 	}
@@ -376,12 +377,4 @@ func wholeLines(s string) string {
 		return s
 	}
 	return s + "\n"
-}
-
-// prestart starts an owner's shell. A failure is not final: the first command
-// tries again and reports it.
-func (h *host) prestart(ctx context.Context, owner *terminals.Owner) {
-	if err := h.bash.Prestart(ctx, owner); err != nil && ctx.Err() == nil && owner.Live() {
-		h.log.Warn("the shell could not be started yet", "error", fmt.Sprint(err))
-	}
 }

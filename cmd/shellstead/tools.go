@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/shellstead/shellstead/tool"
+	"github.com/shellstead/shellstead/toolbash"
+	"github.com/shellstead/shellstead/toolpwsh"
 )
 
 func newTools(a *app) *cobra.Command {
@@ -33,13 +37,13 @@ func newTools(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tools, err := h.tools(list)
+			commands, err := h.commands(list)
 			if err != nil {
 				return err
 			}
-			specs := make([]tool.Spec, len(tools))
-			for i, t := range tools {
-				specs[i] = t.Spec()
+			specs := make([]tool.Spec, len(commands))
+			for i, c := range commands {
+				specs[i] = c.tool().Spec()
 			}
 			if asJSON {
 				return writeJSON(a.out, specs, "  ")
@@ -48,25 +52,47 @@ func newTools(a *app) *cobra.Command {
 		},
 	}
 	a.configFlags(cmd)
-	toolsFlag(cmd, &list)
+	toolsFlag(cmd, &list, allTools)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func toolsFlag(cmd *cobra.Command, list *string) {
-	cmd.Flags().StringVar(list, "tools", strings.Join(toolNames, ","), "comma separated `LIST` of tools, or all")
+// toolNames are the tools that `--tools` knows, in the order in which they are
+// offered.
+var toolNames = []string{toolbash.Name, toolpwsh.Name}
+
+// laterTools are named by the documentation and come with a later version.
+var laterTools = []string{"terminal", "task"}
+
+// allTools stands for every tool whose shell is here.
+const allTools = "all"
+
+// platformTool is the command tool of the operating system's own shell.
+func platformTool() string {
+	if runtime.GOOS == "windows" {
+		return toolpwsh.Name
+	}
+	return toolbash.Name
+}
+
+func toolsFlag(cmd *cobra.Command, list *string, byDefault string) {
+	cmd.Flags().StringVar(list, "tools", byDefault, "comma separated `LIST` of tools, or all whose shell is found")
 }
 
 // parseTools reads a `--tools` list: names without repetition, in the order of
 // toolNames, so that the same set always makes the same list.
-func parseTools(list string) ([]string, error) {
-	if list == "all" {
-		return toolNames, nil
-	}
+func (h *host) parseTools(list string) ([]string, error) {
 	wanted := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		switch {
+		case list == allTools:
+			for _, name := range toolNames {
+				wanted[name] = h.cfg.Backend(h.cfg.Tools.Command(name).BackendType) != nil
+			}
+			if !slices.Contains(slices.Collect(maps.Values(wanted)), true) {
+				wanted[platformTool()] = true // and its absence is an error
+			}
 		case slices.Contains(toolNames, name):
 			wanted[name] = true
 		case slices.Contains(laterTools, name):

@@ -1,0 +1,145 @@
+//go:build unix
+
+// Package dialecttest tests shells through the whole stack: a real shell on a
+// real terminal, behind the engine and the command runner. [Run] is the suite
+// that every dialect has to pass; a dialect fills in a [Language]. [Host] is what
+// its own tests are written with.
+package dialecttest
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shellstead/shellstead/backend/posix"
+	"github.com/shellstead/shellstead/dialect"
+	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/engine"
+)
+
+// Patience bounds every wait of a test. It is generous: a loaded machine is
+// slow, and no test waits this long when all is well.
+const Patience = 60 * time.Second
+
+// Driver is the driver that all hosts of a test binary share.
+var Driver = func() *posix.Driver {
+	d, err := posix.New(posix.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return d
+}()
+
+// Option changes a host's configuration.
+type Option func(*engine.Config, *persistent.Config)
+
+// Host is a service with one backend, a runner and one owner. It is disposed
+// when its test ends, which fails when anything of it is left.
+type Host struct {
+	T       testing.TB
+	Service *terminals.Service
+	Runner  *persistent.Runner
+	Owner   *terminals.Owner
+	Dir     string // the owner's directory
+}
+
+// NewHost returns a host whose shells are d's, started from path.
+func NewHost(t testing.TB, d dialect.Dialect, path string, opts ...Option) *Host {
+	t.Helper()
+	ecfg, pcfg := engine.DefaultConfig(), persistent.DefaultConfig()
+	ecfg.ShellPath, ecfg.Timeout = path, Patience
+	ecfg.DisposeGrace = 500 * time.Millisecond
+	pcfg.BackendType, pcfg.Timeout = ecfg.Type, Patience
+	for _, o := range opts {
+		o(&ecfg, &pcfg)
+	}
+	b, err := engine.New(ecfg, Driver, d)
+	require.NoError(t, err)
+	svc := terminals.NewService(terminals.Options{})
+	_, err = svc.Register(ecfg.Type, b)
+	require.NoError(t, err)
+	h := &Host{T: t, Service: svc, Dir: t.TempDir()}
+	h.Runner, err = persistent.New(svc, pcfg)
+	require.NoError(t, err)
+	h.Owner, err = svc.NewOwner(terminals.OwnerOptions{Name: t.Name(), Cwd: h.Dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, svc.Dispose(context.Background())) })
+	return h
+}
+
+// Answer is a result with the exact bytes that the command printed.
+type Answer struct {
+	persistent.Result
+	Exact string
+}
+
+// RunContext runs text until ctx ends.
+func (h *Host) RunContext(ctx context.Context, text string) Answer {
+	var exact bytes.Buffer
+	r := h.Runner.Run(ctx, h.Owner, persistent.Command{Text: text, Stream: func(p []byte) { exact.Write(p) }})
+	return Answer{r, exact.String()}
+}
+
+// Run runs text.
+func (h *Host) Run(text string) Answer {
+	h.T.Helper()
+	return h.RunContext(context.Background(), text)
+}
+
+// Expect runs text and checks what it printed, exactly, and its exit code.
+func (h *Host) Expect(text, output string, code int) Answer {
+	h.T.Helper()
+	a := h.Run(text)
+	assert.Equal(h.T, output, a.Exact, "output of %.200q", text)
+	if assert.Equal(h.T, persistent.Completed, a.Reason, "%.200q: %+v", text, a.Result) && assert.NotNil(h.T, a.ExitCode, "%.200q", text) {
+		assert.Equal(h.T, code, *a.ExitCode, "exit code of %.200q", text)
+	}
+	assert.Empty(h.T, a.Unsolicited, "after %.200q", text)
+	return a
+}
+
+// Session is the live shell behind the host.
+func (h *Host) Session() terminals.Session {
+	h.T.Helper()
+	list := h.Service.List(h.Owner)
+	require.Len(h.T, list, 1)
+	s, err := h.Service.Session(h.Owner, list[0].SessionID)
+	require.NoError(h.T, err)
+	return s
+}
+
+// During starts text, waits until it printed token, calls f and returns the
+// answer. The token must not be part of the text. ctx ends the command.
+func (h *Host) During(ctx context.Context, text, token string, f func()) Answer {
+	h.T.Helper()
+	require.NotContains(h.T, text, token)
+	var exact bytes.Buffer
+	seen := make(chan struct{})
+	done := make(chan persistent.Result, 1)
+	go func() {
+		found := false
+		done <- h.Runner.Run(ctx, h.Owner, persistent.Command{Text: text, Stream: func(p []byte) {
+			exact.Write(p)
+			if !found && strings.Contains(exact.String(), token) {
+				found = true
+				close(seen)
+			}
+		}})
+	}()
+	select {
+	case <-seen:
+		f()
+	case r := <-done:
+		h.T.Fatalf("%.200q ended before it printed %q: %+v", text, token, r)
+	case <-time.After(Patience):
+		h.T.Fatalf("%.200q never printed %q", text, token)
+	}
+	r := <-done
+	return Answer{r, exact.String()}
+}

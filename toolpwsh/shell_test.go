@@ -1,0 +1,191 @@
+//go:build unix
+
+package toolpwsh_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shellstead/shellstead/backend/posix"
+	"github.com/shellstead/shellstead/dialect/pwsh"
+	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/engine"
+)
+
+func TestMain(m *testing.M) {
+	// Nothing that a shell does by itself may depend on a network.
+	os.Setenv("POWERSHELL_TELEMETRY_OPTOUT", "1")
+	os.Setenv("POWERSHELL_UPDATECHECK", "Off")
+	os.Exit(m.Run())
+}
+
+// shells are the shells that the tests run: SHELLSTEAD_TEST_PWSH (path:path), or
+// the one in PATH.
+func shells(t testing.TB) []string {
+	if list := os.Getenv("SHELLSTEAD_TEST_PWSH"); list != "" {
+		return strings.Split(list, ":")
+	}
+	path, err := exec.LookPath("pwsh")
+	if err != nil {
+		t.Skip("no pwsh in PATH; install PowerShell 7, or name one in SHELLSTEAD_TEST_PWSH")
+	}
+	return []string{path}
+}
+
+// eachShell runs f for each shell.
+func eachShell(t *testing.T, f func(t *testing.T, path string)) {
+	for _, path := range shells(t) {
+		t.Run(strings.NewReplacer("/", "_").Replace(path), func(t *testing.T) { f(t, path) })
+	}
+}
+
+var driver = func() *posix.Driver {
+	d, err := posix.New(posix.Options{})
+	if err != nil {
+		panic(err)
+	}
+	return d
+}()
+
+// host is a service with one backend, a runner and one owner.
+type host struct {
+	t       testing.TB
+	service *terminals.Service
+	runner  *persistent.Runner
+	owner   *terminals.Owner
+	dir     string // the owner's directory
+}
+
+type option func(*engine.Config, *persistent.Config)
+
+func newHost(t testing.TB, path string, opts ...option) *host {
+	t.Helper()
+	ecfg, pcfg := engine.DefaultConfig(), persistent.DefaultConfig()
+	ecfg.ShellPath = path
+	ecfg.DisposeGrace = 500 * time.Millisecond
+	pcfg.BackendType = "shell"
+	// A loaded machine is slow; no test of a result waits this long.
+	pcfg.Timeout = time.Minute
+	for _, o := range opts {
+		o(&ecfg, &pcfg)
+	}
+	b, err := engine.New(ecfg, driver, pwsh.Dialect{})
+	require.NoError(t, err)
+	svc := terminals.NewService(terminals.Options{})
+	_, err = svc.Register("shell", b)
+	require.NoError(t, err)
+	h := &host{t: t, service: svc, dir: t.TempDir()}
+	h.runner, err = persistent.New(svc, pcfg)
+	require.NoError(t, err)
+	h.owner, err = svc.NewOwner(terminals.OwnerOptions{Name: t.Name(), Cwd: h.dir})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, svc.Dispose(context.Background())) })
+	return h
+}
+
+// answer is a result with the exact bytes that came.
+type answer struct {
+	persistent.Result
+	exact string
+}
+
+func (h *host) runCtx(ctx context.Context, text string) answer {
+	var exact bytes.Buffer
+	r := h.runner.Run(ctx, h.owner, persistent.Command{Text: text, Stream: func(p []byte) { exact.Write(p) }})
+	return answer{r, exact.String()}
+}
+
+func (h *host) run(text string) answer {
+	h.t.Helper()
+	return h.runCtx(context.Background(), text)
+}
+
+// expect runs text and checks what it printed, exactly, and its exit code.
+func (h *host) expect(text, output string, code int) answer {
+	h.t.Helper()
+	a := h.run(text)
+	assert.Equal(h.t, output, a.exact, "output of %q", text)
+	if assert.Equal(h.t, persistent.Completed, a.Reason, "%q: %+v", text, a.Result) && assert.NotNil(h.t, a.ExitCode, "%q", text) {
+		assert.Equal(h.t, code, *a.ExitCode, "exit code of %q", text)
+	}
+	assert.Empty(h.t, a.Unsolicited, "after %q", text)
+	return a
+}
+
+// session is the live shell behind the host.
+func (h *host) session() terminals.Session {
+	h.t.Helper()
+	list := h.service.List(h.owner)
+	require.Len(h.t, list, 1)
+	s, err := h.service.Session(h.owner, list[0].SessionID)
+	require.NoError(h.t, err)
+	return s
+}
+
+// during starts text, waits until it printed token, calls f and returns the
+// result. The token must not be part of the text.
+func (h *host) during(text, token string, f func()) answer {
+	h.t.Helper()
+	require.NotContains(h.t, text, token)
+	var exact bytes.Buffer
+	seen := make(chan struct{})
+	done := make(chan persistent.Result, 1)
+	go func() {
+		found := false
+		done <- h.runner.Run(context.Background(), h.owner, persistent.Command{Text: text, Stream: func(p []byte) {
+			exact.Write(p)
+			if !found && strings.Contains(exact.String(), token) {
+				found = true
+				close(seen)
+			}
+		}})
+	}()
+	select {
+	case <-seen:
+		f()
+	case r := <-done:
+		h.t.Fatalf("%q ended before it printed %q: %+v", text, token, r)
+	case <-time.After(30 * time.Second):
+		h.t.Fatalf("%q never printed %q", text, token)
+	}
+	r := <-done
+	return answer{r, exact.String()}
+}
+
+// gone waits until no process has the mark among its arguments.
+func gone(t testing.TB, mark string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(having(mark)) == 0 }, 10*time.Second, 20*time.Millisecond,
+		"processes with %q survived", mark)
+}
+
+// having lists the processes with mark among their arguments.
+func having(mark string) (pids []string) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
+		if err == nil && bytes.Contains(line, []byte(mark)) && e.Name() != fmt.Sprint(os.Getpid()) {
+			pids = append(pids, e.Name())
+		}
+	}
+	return pids
+}
+
+// appears waits until the file exists.
+func appears(t testing.TB, file string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	}, 30*time.Second, 5*time.Millisecond, "no %s", file)
+}
