@@ -28,6 +28,11 @@ type Driver interface {
 	// Start fails nothing is left behind.
 	Start(ctx context.Context, spec Spec) (Device, error)
 
+	// TempDir is where the private folders of sessions are made: a place in
+	// memory where the system has one, since each command's text lies there for
+	// a moment. Empty: the system's folder for temporary files.
+	TempDir() string
+
 	// Capabilities says what this driver can prove on this machine. It is
 	// computed once and does no I/O afterwards.
 	Capabilities() Capabilities

@@ -45,7 +45,7 @@ func TestForgers(t *testing.T) {
 		{"from_a_child", `export S="${__shs_1%A;}" N=$__shs_n; bash -c 'printf "%s" "${S}D;$N;0;5.2;/"$'"'\\a'"'"${S}A;$N;0"$'"'\\a'"`},
 		{"declare_p", `declare -p __shs_1 | sed "s/.*=.'//; s/'$//" | { IFS= read -r s; printf "${s}$__shs_n;0\a"; }`},
 		{"set", `set | grep -a '^__shs_1=' | sed "s/.*=.'//; s/'$//" | { IFS= read -r s; printf "${s}$__shs_n;0\a"; }`},
-		{"declare_f", `s=$(declare -f __shs_d | grep -ao '[0-9a-f]\{32\}' | head -1); printf "\033]7771;$s;D;$__shs_n;0;5.2;/\007\033]7771;$s;A;$__shs_n;0\007"`},
+		{"declare_f", `s=$(declare -p __shs_m | grep -ao '[0-9a-f]\{32\}' | head -1); printf "\033]7771;$s;D;$__shs_n;0;5.2;/\007\033]7771;$s;A;$__shs_n;0\007"`},
 		{"memory", `s=$(grep -aom1 '7771;[0-9a-f]\{32\}' /proc/$$/mem 2>/dev/null | head -1); s=${s#*;}; s=${s:-0}; printf "\033]7771;$s;D;$__shs_n;0;5.2;/\007\033]7771;$s;A;$__shs_n;0\007"`},
 		{"to_the_terminal_by_name", steal + " >/dev/tty"},
 		{"half_a_marker", `printf '%s' "${__shs_1}"`},

@@ -50,6 +50,8 @@ func TestExactOutput(t *testing.T) {
 			{`/usr/bin/printf '\033[6'`, "\x1b[6"},
 			{`/usr/bin/printf '\033[?1h'`, "\x1b[?1h"},
 			{`/usr/bin/printf 'a\033'`, "a\x1b"},
+			// A query in a text is no question.
+			{`/bin/sh -c 'printf "a\033[6n\033[cb"; sleep 0.3; printf c'`, "a\x1b[6n\x1b[cbc"},
 			// PlainText takes colours from strings.
 			{`"$($PSStyle.Foreground.Red)red$($PSStyle.Reset)"`, "red\n"},
 			{"Write-Warning w; Write-Verbose v -Verbose; Write-Error e -ErrorAction Continue; Write-Host h -ForegroundColor Red", "WARNING: w\nVERBOSE: v\nWrite-Error: e\nh\n"},

@@ -203,7 +203,7 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 
 // Resync has the shell print its done marker, which repairs the others.
 func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
-	return dialect.Delivery{Terminal: fmt.Appendf(nil, "\\__shs_d \"$?\" %d && ((1))\n", seq)}, nil
+	return dialect.Delivery{Terminal: fmt.Appendf(nil, "\\__shs_d \"$?\" %d >/dev/null 2>&1 && ((1))\n", seq)}, nil
 }
 
 // Trailer knows what bash prints between a program and the done marker. After an interrupt each of its processes that was not a program yet

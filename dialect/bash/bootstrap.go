@@ -25,43 +25,59 @@ const hook = `{ \__shs_d "$?"; \builtin trap -p DEBUG >/dev/tty; } >/dev/null 2>
 //
 // The done marker comes first: an interrupt that hits bash in its hook can make
 // it take the end of the hook's text for the end of its input, and exit; after
-// the marker the engine sends none. The options a, x and v are off at the prompt and back on when a program
-// starts: nothing of ours is exported, traced or echoed.
+// the marker the engine sends none. The options a, x and v are off at the prompt
+// and back on when a program starts: nothing of ours is exported, traced or
+// echoed.
 const bootstrap = `exec @FD@<&-
 unset HISTFILE
 set +o history +H
-__shs_n=0 __shs_f= __shs_x=(builtin)
+__shs_n=0 __shs_f= __shs_w=
 __shs_1=$'\e]7771;@SECRET@;A;' __shs_2=$'\a'
+__shs_m='\e]7771;@SECRET@;D;%s;%s;'${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}';%q\a' __shs_q='\e]7771;@SECRET@;S;%s\a'
 __shs_c='@HOOK@'
 __shs_a='@OPEN@@PS1@@CLOSE@@PROMPT@'
 __shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
 __shs_d() {
-	if \declare -F builtin || ! \builtin true; then __shs_x=(); else __shs_x=(builtin); fi
 	[[ -z ${2-} ]] || __shs_n=$2
-	@B@ printf '\e]7771;@SECRET@;D;%s;%s;%s;%q\a' "$__shs_n" "$1" "${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}" "$PWD" >/dev/tty
-	case $- in *a*) @B@ set +a; __shs_f=a ;; *) __shs_f= ;; esac
-	case $- in *x*) @B@ set +x; __shs_f+=x ;; esac
-	case $- in *v*) @B@ set +v; __shs_f+=v ;; esac
-	if @B@ declare -F .; then __shs_f+=f
-	elif ! @B@ type .; then __shs_f+=d; fi
-	[[ $PROMPT_COMMAND == "$__shs_c" && ${#PROMPT_COMMAND[@]} == 1 ]] || __shs_f+=p
-	[[ -z ${PS0-} ]] || PS0=
+	if \declare -F builtin; then
+		__shs_w=1
+		\printf "$__shs_m" "$__shs_n" "$1" "$PWD" >/dev/tty
+	else
+		__shs_w=
+		\builtin printf "$__shs_m" "$__shs_n" "$1" "$PWD" >/dev/tty
+	fi
+	__shs_f=
+	case $- in *[axv]*) __shs_o ;; esac
+	if \declare -F .; then __shs_f+=f
+	elif ! \type .; then __shs_f+=d; fi
+	[[ ${PROMPT_COMMAND-} == "$__shs_c" && -z ${PROMPT_COMMAND[1]+x} ]] || __shs_i
+	[[ ${PS1-} == "$__shs_a" && ${PS2-} == "$__shs_b" && -z ${PS0-} ]] || { PS0= PS2=$__shs_b; PS1=$__shs_a; }
 	@EDITING@
-	[[ $PS2 == "$__shs_b" ]] || PS2=$__shs_b
-	[[ $PROMPT_COMMAND == *__shs_d* ]] || PROMPT_COMMAND=$__shs_c${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
-	[[ $PS1 == "$__shs_a" ]] || PS1=$__shs_a
-	@B@ return "$1" || (\exit "$1")
-} >/dev/null 2>&1
+	if [[ $__shs_w ]]; then \return "$1"; else \builtin return "$1"; fi || (\exit "$1")
+}
+__shs_o() {
+	case $- in *a*) \builtin set +a; \builtin export -n __shs_n __shs_f __shs_w; __shs_f+=a ;; esac
+	case $- in *x*) \builtin set +x; __shs_f+=x ;; esac
+	case $- in *v*) \builtin set +v; __shs_f+=v ;; esac
+}
+__shs_i() {
+	__shs_f+=p
+	[[ ${PROMPT_COMMAND-} == *__shs_d* ]] || PROMPT_COMMAND=$__shs_c${PROMPT_COMMAND:+$'\n'$PROMPT_COMMAND}
+}
 __shs_s() {
 	__shs_n=$1
-	@B@ printf '\e]7771;@SECRET@;S;%s\a' "$1" >/dev/tty
-	case $__shs_f in *v*) @B@ set -v ;; esac
-	case $__shs_f in *a*) @B@ set -a ;; esac
-	case $__shs_f in *x*) @B@ set -x ;; esac
-	@B@ return "$2" || (\exit "$2")
+	if [[ $__shs_w ]]; then \printf "$__shs_q" "$1" >/dev/tty
+	else \builtin printf "$__shs_q" "$1" >/dev/tty; fi
+	case $__shs_f in *[vax]*) __shs_u ;; esac
+	if [[ $__shs_w ]]; then \return "$2"; else \builtin return "$2"; fi || (\exit "$2")
 }
-readonly __shs_1 __shs_2 __shs_a __shs_b __shs_c
-readonly -f __shs_d __shs_s
+__shs_u() {
+	case $__shs_f in *v*) \builtin set -v ;; esac
+	case $__shs_f in *a*) \builtin set -a ;; esac
+	case $__shs_f in *x*) \builtin set -x ;; esac
+}
+readonly __shs_1 __shs_2 __shs_a __shs_b __shs_c __shs_m __shs_q
+readonly -f __shs_d __shs_s __shs_o __shs_i __shs_u
 PS1=$__shs_a PS2=$__shs_b PROMPT_COMMAND=$__shs_c
 `
 
@@ -70,12 +86,7 @@ const psText = `${__shs_1}${__shs_n};$?;${__shs_f}${__shs_2}`
 
 // noEditing puts a user's set -o vi or emacs right again: with line editing
 // switched on in a shell that was started without it, bash prints no prompt.
-const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) ` + builtin + ` set +o vi +o emacs ;; esac`
-
-// builtin in front of a name passes by aliases and functions of that name. It
-// expands to nothing where builtin itself is a function or disabled; the form is
-// one that set -u and any IFS leave alone.
-const builtin = `${__shs_x[@]+"${__shs_x[@]}"}`
+const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) \builtin set +o vi +o emacs ;; esac`
 
 func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
 	open, end, prompt, editing := "", "", "", noEditing
@@ -88,6 +99,5 @@ func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
 		"@HOOK@", hook,
 		"@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt, "@PS1@", psText,
 		"@EDITING@", editing,
-		"@B@", builtin,
 	).Replace(bootstrap))
 }

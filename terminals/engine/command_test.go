@@ -365,7 +365,7 @@ func TestCommandDoneWithoutPrompt(t *testing.T) {
 		pass(poll)
 		code(t, 2, c.completed())
 		assert.Equal(t, "out", c.output())
-		f.unsolicited("late\n")
+		f.unsolicited("") // another prompt than the shell's own
 		f.command()
 		assert.Equal(t, "run 2 2\n", f.dev.written()[1], "there is nothing to repair")
 	})
@@ -1177,6 +1177,9 @@ func TestCommandAnswersTheShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Command, func(f *fixture) { f.lang.launch.AnswerQueries = true })
 		c := f.command()
+		f.dev.say("\x1b[6n") // a program's text: nobody reads key by key
+		assert.Equal(t, []string{"run 1 0\n"}, f.dev.written())
+		f.dev.set(func() { f.dev.modes.Canonical = false })
 		f.dev.say("\x1b[6n\x1b]11;?\a")
 		assert.Equal(t, []string{"run 1 0\n", "\x1b[1;1R"}, f.dev.written())
 		c.finish(0)

@@ -172,7 +172,7 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 			return nil, err
 		}
 	}
-	dir, err := os.MkdirTemp("", dirPrefix)
+	dir, err := os.MkdirTemp(o.driver.TempDir(), dirPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("no private folder for the shell (set TMPDIR to a writable folder): %w", err)
 	}
@@ -200,7 +200,7 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 		scrollback.Columns = spec.Cols // a line editor wraps and goes back by rows
 	}
 	s := &session{
-		cfg: cfg, dev: dev, shell: shell, launch: launch, dir: dir, command: command,
+		cfg: cfg, dev: dev, shell: shell, launch: launch, dir: dir, command: command, path: path, language: o.dialect.Name(),
 		split:  screen.NewSplitter(marker.Prefix, marker.End, marker.Max),
 		scr:    screen.New(scrollback),
 		exited: make(chan struct{}), readDone: make(chan struct{}),

@@ -170,6 +170,9 @@ func (s *session) decideStart(op *operation) {
 
 // decideCommand returns whether to probe again by itself.
 func (s *session) decideCommand(op *operation, edge bool) bool {
+	if edge && op.done.set && !op.prompt.set && time.Since(op.markTime) < backOff[0] {
+		return true // the prompt's own mark is about to follow
+	}
 	if op.done.set || op.prompt.set {
 		probe := s.atPrompt
 		if edge && op.prompt.set {

@@ -397,6 +397,7 @@ type driver struct {
 }
 
 func (d *driver) Capabilities() backend.Capabilities { return d.caps }
+func (d *driver) TempDir() string                    { return "" }
 
 func (d *driver) Start(ctx context.Context, spec backend.Spec) (backend.Device, error) {
 	d.spec = spec

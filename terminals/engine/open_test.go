@@ -262,7 +262,7 @@ func TestInitFails(t *testing.T) {
 		after func(*fixture)
 		says  string
 	}{
-		{"never ends", func(f *fixture) { f.dev.print("hm") }, "init did not end within 1000 ms (timeoutMs); it printed: hm"},
+		{"never ends", func(f *fixture) { f.dev.print(f.mark("S;1") + "hm") }, "init did not end within 1000 ms (timeoutMs); it printed: hm"},
 		{"ends the shell", func(f *fixture) { f.dev.exit(backend.ExitStatus{Signal: "SIGKILL"}) }, "init ended the shell (killed by SIGKILL)"},
 		{"waits", func(f *fixture) { f.dev.wait(reading(200, 1)) }, "init waits for input (prog)"},
 		{"is lost", func(f *fixture) { f.dev.home() }, "init left the shell unusable"},

@@ -322,6 +322,9 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 	case m.Seq < op.seq && (m.Seq != 0 || !op.running):
 		// The mark of an earlier command: the prompt that this one was typed
 		// at, or a shell that came back without running it.
+		if m.Kind == dialect.Prompt && !op.started.Load() {
+			op.head = s.shell.Noise(dialect.Prompt, op.head)
+		}
 		return
 	case m.Seq != op.seq || !op.running:
 		op.suspect = true
@@ -392,12 +395,13 @@ func (s *session) complete(op *operation) {
 	case op.done.set && op.prompt.set:
 		late = append(s.shell.Noise(dialect.Prompt, op.noise), op.pending...)
 	case op.done.set:
-		late = s.shell.Noise(dialect.Prompt, op.pending)
+		// The prompt is another than the shell's own, and nobody sees it.
+		s.shell.Noise(dialect.Prompt, op.pending)
 	default:
 		late = op.pending
 	}
 	if op.answer.set {
-		late = append(late, s.shell.Noise(dialect.Prompt, op.aside)...)
+		s.shell.Noise(dialect.Prompt, op.aside) // no mark of the prompt ended it
 	}
 	if !m.HasCwd {
 		m.Cwd, m.HasCwd = s.last.Cwd, s.last.HasCwd

@@ -42,9 +42,12 @@ type session struct {
 	launch  dialect.Launch
 	split   *screen.Splitter // the read goroutine's
 	dir     string
+	path    string // the shell's file, for messages
 	command bool
-	exact   bool // a blocked read can be proved
-	log     *slog.Logger
+	// language is the dialect's name, for messages.
+	language string
+	exact    bool // a blocked read can be proved
+	log      *slog.Logger
 
 	feeding sync.Mutex
 	mu      sync.Mutex
@@ -165,11 +168,10 @@ func (s *session) start(ctx, startCtx context.Context) error {
 		return err
 	}
 	if startCtx.Err() != nil && !op.ended() {
-		return fmt.Errorf("%s: no prompt within %d ms (timeoutMs); it printed: %s",
-			s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed())
+		return fmt.Errorf("%s: no prompt within %d ms (timeoutMs); it printed: %s%s", s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed(), s.advice())
 	}
 	if st := s.Status(); st.Exited {
-		return fmt.Errorf("%s: the shell exited during its start-up (%s); it printed: %s", s.cfg.Type, describe(st), s.printed())
+		return fmt.Errorf("%s: the shell exited during its start-up (%s); it printed: %s%s", s.cfg.Type, describe(st), s.printed(), s.advice())
 	}
 	if s.cfg.Init != "" {
 		if err := s.runInit(ctx, startCtx); err != nil {
@@ -177,33 +179,57 @@ func (s *session) start(ctx, startCtx context.Context) error {
 		}
 	}
 	s.mu.Lock()
-	s.startup, _ = s.scr.Text(screen.Position(0), s.cfg.MaxReadBytes)
+	if !s.command { // else what the initial program printed
+		s.startup, _ = s.scr.Text(screen.Position(0), s.cfg.MaxReadBytes)
+	}
 	s.unsolicited, s.lost = nil, 0
 	s.mu.Unlock()
 	return nil
 }
 
-// runInit runs the configured initial program.
+// runInit runs the configured initial program. One that fails does not make the
+// shell useless: it is logged.
 func (s *session) runInit(ctx, startCtx context.Context) error {
-	run, err := s.startCommand(startCtx, terminals.CommandRequest{Text: s.cfg.Init})
+	const enough = 2000
+	out := screen.New(screen.Config{Lines: enough, Bytes: enough, MaxSequence: enough})
+	run, err := s.startCommand(startCtx, terminals.CommandRequest{Text: s.cfg.Init, Sink: out.Write})
 	if err != nil {
 		return fmt.Errorf("%s: init: %w", s.cfg.Type, err)
 	}
 	res, err := run.Wait(startCtx)
+	printed := func() string {
+		s.feeding.Lock() // the sink has it otherwise
+		defer s.leave()
+		if text, _ := out.Text(screen.Position(0), enough); text != "" {
+			return text
+		}
+		return "nothing"
+	}
 	switch {
 	case err != nil:
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return fmt.Errorf("%s: init did not end within %d ms (timeoutMs); it printed: %s", s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed())
+		return fmt.Errorf("%s: init did not end within %d ms (timeoutMs); it printed: %s", s.cfg.Type, s.cfg.Timeout.Milliseconds(), printed())
 	case res.State == terminals.ShellEnded:
-		return fmt.Errorf("%s: init ended the shell (%s); it printed: %s", s.cfg.Type, describe(res.Status), s.printed())
+		return fmt.Errorf("%s: init ended the shell (%s); it printed: %s", s.cfg.Type, describe(res.Status), printed())
 	case res.State == terminals.Waiting:
-		return fmt.Errorf("%s: init waits for input (%s), which nobody can give; it printed: %s", s.cfg.Type, res.NeedsInput.Program, s.printed())
+		return fmt.Errorf("%s: init waits for input (%s), which nobody can give; it printed: %s", s.cfg.Type, res.NeedsInput.Program, printed())
 	case res.State != terminals.Completed || res.NotStarted:
 		return fmt.Errorf("%s: init left the shell unusable", s.cfg.Type)
 	}
+	s.feeding.Lock()
+	s.startup, _ = out.Text(screen.Position(0), enough)
+	s.leave()
+	if res.ExitCode != nil && *res.ExitCode != 0 {
+		s.log.Warn("init failed; the shell is used nonetheless", "type", s.cfg.Type, "exitCode", *res.ExitCode, "printed", printed())
+	}
 	return nil
+}
+
+// advice ends a start-up's error: the most frequent cause.
+func (s *session) advice() string {
+	return fmt.Sprintf("; if %s is no %s, set shellPath to one", s.path, s.language)
 }
 
 // printed is the end of the start-up output, for an error.
@@ -390,10 +416,11 @@ func (s *session) answer() {
 	if n, err := s.dev.PendingInput(); err == nil && n > 0 {
 		return
 	}
-	if m, err := s.dev.Modes(); err == nil && m.Echo && !s.launch.AnswerQueries {
-		// A program that reads an answer turns the echo off first. Here the
-		// sequence is only text that happens to be a query, a file's perhaps, and
-		// the echo of an answer would become output.
+	if m, err := s.dev.Modes(); err == nil && m.Echo && (m.Canonical || !s.launch.AnswerQueries) {
+		// A program that reads an answer turns the echo off first, and the shell
+		// that asks by itself at least the lines. Here the sequence is only text
+		// that happens to be a query, a file's perhaps, and the echo of an answer
+		// would become output.
 		return
 	}
 	for _, q := range queries {

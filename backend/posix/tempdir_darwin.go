@@ -1,0 +1,4 @@
+package posix
+
+// TempDir implements [backend.Driver]: macOS keeps no folder in memory.
+func (*Driver) TempDir() string { return "" }
