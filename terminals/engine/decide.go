@@ -30,9 +30,13 @@ const (
 	// prompt marker counts where no blocked read can be proved.
 	settleUnproved = 150 * time.Millisecond
 
+	// lostInFlood is the same where a background job's output never pauses.
+	lostInFlood = time.Second
+
 	// answerWithin bounds the wait for a shell's answer about its status: a shell
 	// at its prompt answers at once or has lost the means to.
-	answerWithin = time.Second
+	answerWithin = 500 * time.Millisecond
+	maxAsks      = 3
 
 	// defaultConfirm is CommandRequest.WaitConfirm's default.
 	defaultConfirm = 250 * time.Millisecond
@@ -98,6 +102,12 @@ func (s *session) decide(edge bool) {
 		d = min(d, backOff[op.probes])
 	}
 	op.probes++
+	// Output that never pauses must not put the next probe off for ever.
+	now := time.Now()
+	if edge && op.nextProbe.After(now) && op.nextProbe.Before(now.Add(d)) {
+		return
+	}
+	op.nextProbe = now.Add(d)
 	s.probe.Reset(d)
 }
 
@@ -173,7 +183,10 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 	if edge && op.done.set && !op.prompt.set && time.Since(op.markTime) < backOff[0] {
 		return true // the prompt's own mark is about to follow
 	}
-	if op.done.set || op.prompt.set {
+	if op.done.set || op.prompt.set || op.answer.set {
+		if !op.running && s.inputPending() {
+			return true // the shell has not read the command: that mark is no end of it
+		}
 		probe := s.atPrompt
 		if edge && op.prompt.set {
 			probe = s.atPromptSoon
@@ -190,7 +203,7 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 		case yes && s.seal(op):
 			s.complete(op)
 			return false
-		case refuted && time.Since(op.markTime) > refuteAfter:
+		case refuted && op.challenge == 0 && time.Since(op.markTime) > refuteAfter:
 			s.release(op)
 		}
 		return true
@@ -222,20 +235,28 @@ func (s *session) doubtful(op *operation) bool {
 	if more && time.Since(op.markTime) < refuteAfter {
 		return true // it is about to be read
 	}
-	if op.challenge != 0 {
-		return !op.answer.set && time.Since(op.asked) < answerWithin
-	}
-	if !op.suspect && !more {
+	switch {
+	case op.answer.set:
+		return false
+	case op.challenge != 0:
+		if time.Since(op.asked) < answerWithin {
+			return true
+		}
+		if op.asks == maxAsks {
+			return false
+		}
+	case !op.suspect && !more:
 		return false
 	}
-	challenge := newNumber(op.seq)
-	if err := s.resync(challenge); err != nil {
-		return false // this shell cannot be asked
-	}
+	op.asks++
+	op.challenge = newNumber(op.seq)
 	s.mu.Lock()
-	s.seq = max(s.seq, challenge)
+	s.seq = max(s.seq, op.challenge)
 	s.mu.Unlock()
-	op.challenge, op.asked = challenge, time.Now()
+	if err := s.resync(op.challenge); err != nil {
+		return false // it cannot be asked: the status stays unknown
+	}
+	op.asked = time.Now()
 	return true
 }
 
@@ -265,13 +286,18 @@ func (s *session) unprovedPrompt(op *operation) (yes, refuted bool) {
 // markers are gone, or it skipped the program.
 func (s *session) decideLost(op *operation) {
 	if yes, known := s.atPrompt(); !yes || !known {
-		op.lostSince = time.Time{}
+		op.lostSince, op.homeSince = time.Time{}, time.Time{}
 		return
 	}
 	in, inErr := s.dev.PendingInput()
 	out, outErr := s.dev.PendingOutput()
 	now := time.Now()
-	if inErr != nil || outErr != nil || in > 0 || out > 0 || op.lostSince.IsZero() || op.lastOutput.After(op.lostSince) {
+	if op.homeSince.IsZero() || in > 0 {
+		op.homeSince = now
+	}
+	if now.Sub(op.homeSince) > lostInFlood {
+		// Somebody else writes without a pause.
+	} else if inErr != nil || outErr != nil || in > 0 || out > 0 || op.lostSince.IsZero() || op.lastOutput.After(op.lostSince) {
 		op.lostSince = now
 		return
 	}

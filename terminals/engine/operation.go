@@ -53,6 +53,8 @@ type operation struct {
 	probes     int       // since then
 	candidate  backend.Wait
 	since      time.Time // of the candidate
+	homeSince  time.Time // since when the shell is back at all
+	nextProbe  time.Time // when the timer fires
 	lostSince  time.Time // since when the shell is back without a mark
 	promptEnd  screen.Position
 
@@ -68,6 +70,7 @@ type operation struct {
 	suspect     bool   // more marks came than one prompt makes, or other ones
 	challenge   uint64 // the number that the shell was asked to answer with
 	asked       time.Time
+	asks        int
 	answer      mark   // to that
 	aside       []byte // between the answer's done and prompt
 	head        []byte // before the start mark
@@ -319,9 +322,9 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		if m.Seq != op.seq {
 			return
 		}
-	case m.Seq < op.seq && (m.Seq != 0 || !op.running):
+	case m.Seq != op.seq && (m.Seq != 0 || !op.running):
 		// The mark of an earlier command: the prompt that this one was typed
-		// at, or a shell that came back without running it.
+		// at, or a shell that came back without running it. Or somebody else's.
 		if m.Kind == dialect.Prompt && !op.started.Load() {
 			op.head = s.shell.Noise(dialect.Prompt, op.head)
 		}
@@ -384,7 +387,7 @@ func (s *session) complete(op *operation) {
 	case op.answer.set:
 		m = op.answer.Mark
 	case op.challenge != 0:
-		m.HasStatus = false // it did not answer: better unknown than forged
+		m = dialect.Mark{} // it did not answer: better unknown than forged
 	}
 	interrupted := op.interrupted.Load()
 	if interrupted {
