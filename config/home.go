@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 )
@@ -40,6 +41,19 @@ func (l *loader) home() (string, error) {
 	return l.absolute("", "~/.dsh")
 }
 
+// userHome is the user's home folder: HOME, or what the system's user database
+// says where a service runs without it.
+func userHome() (string, error) {
+	home, err := os.UserHomeDir()
+	if err == nil {
+		return home, nil
+	}
+	if u, userErr := user.Current(); userErr == nil && u.HomeDir != "" {
+		return u.HomeDir, nil
+	}
+	return "", err
+}
+
 // absolute expands ~ and ~/x (on Windows ~\x too; ~user is a plain name) and
 // makes path absolute.
 func (l *loader) absolute(source, path string) (string, error) {
@@ -47,7 +61,7 @@ func (l *loader) absolute(source, path string) (string, error) {
 		home := l.opts.UserHome
 		if home == "" {
 			var err error
-			if home, err = os.UserHomeDir(); err != nil {
+			if home, err = userHome(); err != nil {
 				return "", &Error{Source: source, Path: "dshHome", Problem: "the user's home folder is unknown; set dshHome to an absolute path"}
 			}
 		}

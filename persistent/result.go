@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"bytes"
 	_ "embed"
 	"encoding/json"
@@ -114,5 +115,9 @@ func (r *Result) cancel(cause error) {
 	if cause == nil {
 		cause = errors.New("the call was cancelled")
 	}
-	r.Reason, r.Error = Cancelled, &Error{Code: CodeCancelled, Message: cause.Error(), cause: cause}
+	message := cause.Error()
+	if errors.Is(cause, context.Canceled) {
+		message = "the call was cancelled" // by somebody who gave no cause
+	}
+	r.Reason, r.Error = Cancelled, &Error{Code: CodeCancelled, Message: message, cause: cause}
 }

@@ -13,8 +13,8 @@ import (
 
 const (
 	hostDeathWhole = false
-	stateStopped = 4 // SSTOP of <sys/proc.h>
-	stateZombie  = 5 // SZOMB
+	stateStopped   = 4 // SSTOP of <sys/proc.h>
+	stateZombie    = 5 // SZOMB
 )
 
 // kernTable is the process table of sysctl(3).
