@@ -162,13 +162,6 @@ func (h *host) during(text, token string, f func()) answer {
 	return answer{r, exact.String()}
 }
 
-// gone waits until no process has the mark among its arguments.
-func gone(t testing.TB, mark string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return len(having(mark)) == 0 }, 10*time.Second, 20*time.Millisecond,
-		"processes with %q survived", mark)
-}
-
 // having lists the processes with mark among their arguments.
 func having(mark string) (pids []string) {
 	entries, _ := os.ReadDir("/proc")

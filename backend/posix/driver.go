@@ -19,6 +19,13 @@ type Driver struct {
 
 var _ backend.Driver = (*Driver)(nil)
 
+func (o Options) logger() *slog.Logger {
+	if o.Logger == nil {
+		return slog.Default()
+	}
+	return o.Logger
+}
+
 // New returns a driver. It starts nothing.
 func New(options Options) (*Driver, error) {
 	return &Driver{

@@ -8,10 +8,3 @@ type Options struct {
 	// instance a supervisor that cannot be started. Nil means slog.Default.
 	Logger *slog.Logger
 }
-
-func (o Options) logger() *slog.Logger {
-	if o.Logger == nil {
-		return slog.Default()
-	}
-	return o.Logger
-}
