@@ -71,6 +71,7 @@ type operation struct {
 	challenge   uint64 // the number that the shell was asked to answer with
 	asked       time.Time
 	asks        int
+	prompted    bool   // the answer's prompt mark came
 	answer      mark   // to that
 	aside       []byte // between the answer's done and prompt
 	head        []byte // before the start mark
@@ -313,7 +314,7 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		}
 		if m.Seq == op.challenge && m.Kind == dialect.Prompt {
 			op.pending = append(op.pending, s.shell.Noise(dialect.Prompt, op.aside)...)
-			op.aside = nil
+			op.aside, op.prompted = nil, true
 		}
 		return
 	}
@@ -398,8 +399,10 @@ func (s *session) complete(op *operation) {
 	case op.done.set && op.prompt.set:
 		late = append(s.shell.Noise(dialect.Prompt, op.noise), op.pending...)
 	case op.done.set:
-		// The prompt is another than the shell's own, and nobody sees it.
-		s.shell.Noise(dialect.Prompt, op.pending)
+		late = s.shell.Noise(dialect.Prompt, op.pending)
+		if !op.prompted {
+			late = nil // of a prompt that is not the shell's own, which nobody sees
+		}
 	default:
 		late = op.pending
 	}
