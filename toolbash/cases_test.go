@@ -68,7 +68,7 @@ func TestExactOutputAndStatus(t *testing.T) {
 			// Case: F28 (starship/starship#330)
 			{"prompt_override", []step{{"PS1='$ '; (exit 9)", "", 9}, {"(exit 8)", "", 8}}},
 			// Case: F41 (anthropics/claude-code#32864)
-			{"exclamation_mark", []step{{`[ ! -e /nonexistent ] && echo "ok!" '!!'`, "ok! !!\n", 0}}},
+			{"exclamation_mark", []step{{`[ ! -e /proc/nonexistent ] && echo "ok!" '!!'`, "ok! !!\n", 0}}},
 			// Case: F73
 			{"leading_plus_and_greater", []step{{`printf '+ kept\n> quoted\n'`, "+ kept\n> quoted\n", 0}}},
 			// Case: F102 (anthropics/claude-code#16361)
@@ -116,7 +116,7 @@ func TestSignalStatus(t *testing.T) {
 			a := h.run("bash -c 'kill -" + sig + " $$'")
 			assert.Equal(t, code(want), a.ExitCode, sig)
 		}
-		h.expect("/nonexistent/program 2>/dev/null", "", 127)
+		h.expect("/proc/nonexistent/program 2>/dev/null", "", 127)
 		h.expect("/etc/passwd 2>/dev/null", "", 126)
 	})
 }
@@ -225,7 +225,7 @@ func TestStderrRedirectedForGood(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
 		h.expect("exec 2>e", "", 0)
-		h.expect("ls /nonexistent", "", 2)
+		h.expect("ls /proc/nonexistent", "", 2)
 		h.expect("exec 2>/dev/tty; grep -c nonexistent e", "1\n", 0)
 	})
 }

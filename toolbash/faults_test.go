@@ -89,7 +89,7 @@ func TestShellPathThatIsNoBash(t *testing.T) {
 		{"missing_in_path", "shellstead-has-no-such-shell"},
 		{"folder", dir},
 		{"not_executable", script("plain", "#!/bin/sh\n", 0o600)},
-		{"no_interpreter", script("orphan", "#!/nonexistent/interpreter\n", 0o700)},
+		{"no_interpreter", script("orphan", "#!/proc/nonexistent/interpreter\n", 0o700)},
 		{"no_program", script("garbage", "\x7fELF garbage", 0o700)},
 		{"device", "/dev/null"},
 		{"cat", which("cat")},
@@ -377,10 +377,10 @@ func TestDiskFullForThePrograms(t *testing.T) {
 
 func TestNoFolderForThePrograms(t *testing.T) {
 	h := newHost(t, bashes()[0])
-	t.Setenv("TMPDIR", "/nonexistent/tmp")
+	t.Setenv("TMPDIR", "/proc/nonexistent/tmp")
 	text := h.fails("echo no")
 	assert.Contains(t, text, "TMPDIR")
-	assert.Contains(t, text, "/nonexistent/tmp")
+	assert.Contains(t, text, "/proc/nonexistent/tmp")
 }
 
 // Program files are private while they exist and gone when the command is over,

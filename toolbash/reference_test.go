@@ -419,7 +419,7 @@ func TestSabotageAtOnce(t *testing.T) {
 			"aliases":   "alias printf=echo .=echo source=echo builtin=echo return=false set=echo eval=echo declare=echo type=echo trap=echo case=echo if=echo",
 			"functions": "printf() { :; }; eval() { :; }; set() { :; }; source() { :; }; trap() { :; }; command() { :; }; test() { :; }; type() { :; }; declare() { :; }; PS1='$ '",
 			"disabled":  "enable -n eval source trap command test set declare; PS1='$ '",
-			"options":   "shopt -s nocasematch nullglob extglob dotglob; IFS=x; set -uCbfhkBTE -o pipefail; LC_ALL=C; umask 777; TMPDIR=/nonexistent; PATH=",
+			"options":   "shopt -s nocasematch nullglob extglob dotglob; IFS=x; set -uCbfhkBTE -o pipefail; LC_ALL=C; umask 777; TMPDIR=/proc/nonexistent; PATH=",
 			"terminal":  "stty raw -echo -isig; exec 3>&1 5</dev/null; exec 2>/dev/null; PS1='$ '; PROMPT_COMMAND=",
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -652,7 +652,7 @@ func TestShellSurvivesItsSurroundings(t *testing.T) {
 		t.Run("path", func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, path)
-			for _, text := range []string{"unset PATH", "PATH=", "PATH=/nonexistent"} {
+			for _, text := range []string{"unset PATH", "PATH=", "PATH=/proc/nonexistent"} {
 				h.expect(text, "", 0)
 				a := h.run("nosuchprogram")
 				assert.Equal(t, code(127), a.ExitCode, a.exact)
@@ -766,7 +766,7 @@ func TestHeredocWithoutTMPDIR(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		t.Parallel()
 		h := newHost(t, path)
-		h.expect("export TMPDIR=/nonexistent", "", 0)
+		h.expect("export TMPDIR=/proc/nonexistent", "", 0)
 		h.expect("wc -c <<'E' | tr -d ' '\n"+strings.Repeat("x", 199_999)+"\nE", "200000\n", 0)
 	})
 }

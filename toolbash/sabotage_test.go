@@ -30,7 +30,7 @@ func TestSabotage(t *testing.T) {
 			"IFS=", "IFS=0123456789", "LC_ALL=C", "LC_ALL=nonsense 2>/dev/null", "umask 777", "ulimit -u 1", "ulimit -n 10", "exec </dev/tty", "exec 2>/dev/null", "exec 3>&1 4>&2",
 			"exec 201>&-", "exec 5<&0", "PATH=", "unset PATH", "HISTFILE=h; set -o history", "set -H", "BASH_ENV=x; export BASH_ENV",
 			"trap 'echo hi' ERR; trap - ERR", "trap true DEBUG", "trap 'true' RETURN", "trap '' INT", "trap : INT", "trap '' HUP TERM", "stty raw -echo", "stty sane", "stty -icanon", "stty -isig",
-			"stty -onlcr opost", "tput reset 2>/dev/null; true", "reset 2>/dev/null >/dev/null; true", "cd /; mkdir -p \"$OLDPWD/d\"; cd \"$OLDPWD/d\"; rmdir \"$PWD\"", "TMPDIR=/nonexistent",
+			"stty -onlcr opost", "tput reset 2>/dev/null; true", "reset 2>/dev/null >/dev/null; true", "cd /; mkdir -p \"$OLDPWD/d\"; cd \"$OLDPWD/d\"; rmdir \"$PWD\"", "TMPDIR=/proc/nonexistent",
 			"set -- a b c", "shift 0", "exec 9>/dev/null; BASH_XTRACEFD=9; set -x", "PS4='$(echo x >&2)+'", "export PS1 PS2 PS4 PROMPT_COMMAND", "SHELLOPTS=x 2>/dev/null; true", "declare -i x; readonly -p >/dev/null",
 			"f() { f2; }; f2() { return 0; }; f", "coproc cat; true", "sleep 200 & true", "disown -a", "kill -CHLD $$", "kill -INT $$ 2>/dev/null; true", "kill -WINCH $$", "enable -n echo; enable echo", "shopt -s expand_aliases; alias true=false; unalias true",
 			"printf '\\033]0;title'", "printf '\\033'", "printf '\\033]7771;'", "printf '\\303'", "printf '\\033P'", "printf '\\033[?1049h'",

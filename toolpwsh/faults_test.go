@@ -86,7 +86,7 @@ func TestOddEnvironment(t *testing.T) {
 			env  []string
 		}{
 			{"no_home", without("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")},
-			{"home_that_is_not_there", append(without("HOME"), "HOME=/nonexistent")},
+			{"home_that_is_not_there", append(without("HOME"), "HOME="+filepath.Join(t.TempDir(), "missing"))},
 			{"no_path", without("PATH")},
 			{"nothing_but_path", []string{"PATH=" + os.Getenv("PATH")}},
 			{"odd_locale", append(without("LANG", "LC_ALL"), "LC_ALL=ja_JP.SJIS", "LANG=tr_TR.ISO-8859-9")},

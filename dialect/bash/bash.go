@@ -256,12 +256,9 @@ func (s *shell) torn(text []byte) int {
 	return begins(text, string(prefix))
 }
 
-// What bash prints between the markers of a prompt: the DEBUG trap that the hook
-// asks for, and jobs that ended.
-var (
-	debugTrap = regexp.MustCompile(`(?s)trap -- .*? DEBUG\n`)
-	jobNotice = regexp.MustCompile(`(?m)^\[\d+\][-+ ]  \S.*\n`)
-)
+// debugTrap is what bash prints between the markers of a prompt: the DEBUG trap
+// that the hook asks for.
+var debugTrap = regexp.MustCompile(`(?s)trap -- .*? DEBUG\n`)
 
 // Noise learns from the text after the done marker whether a DEBUG trap is set.
 // The terminal's echo of the typed line, and what a DEBUG trap or a trace prints
@@ -276,7 +273,6 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 		if strings.Contains(s.flags, "p") {
 			return nil // a PROMPT_COMMAND of the user's prints for a prompt that nobody sees
 		}
-		text = jobNotice.ReplaceAll(text, nil)
 		return bytes.ReplaceAll(text, []byte(psText), nil)
 	}
 	if where == dialect.Done {

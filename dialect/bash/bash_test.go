@@ -125,7 +125,7 @@ func TestNoise(t *testing.T) {
 	assert.Equal(t, "late", string(s.Noise(dialect.Start, []byte("late"))))
 	s.Noise(dialect.Prompt, []byte("trap -- 'echo T' DEBUG\n"))
 	assert.Empty(t, s.Noise(dialect.Start, []byte("T\nT\n")))
-	assert.Equal(t, "late\nmore", string(s.Noise(dialect.Prompt, []byte("late\n[1]+  Done                    sleep 1\ntrap -- 'a\nb' DEBUG\nmore"))))
+	assert.Equal(t, "late\nmore", string(s.Noise(dialect.Prompt, []byte("late\ntrap -- 'a\nb' DEBUG\nmore"))))
 	assert.True(t, s.debug)
 	assert.Equal(t, "late", string(s.Noise(dialect.Prompt, []byte("late"+psText))))
 	assert.False(t, s.debug)

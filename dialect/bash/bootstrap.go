@@ -28,6 +28,9 @@ const hook = `{ \__shs_d "$?"; \builtin trap -p DEBUG >/dev/tty; } >/dev/null 2>
 // the marker the engine sends none. The options a, x and v are off at the prompt
 // and back on when a program starts: nothing of ours is exported, traced or
 // echoed.
+//
+// Jobs that ended are listed to nobody: bash then does not tell of them at the
+// prompt.
 const bootstrap = `exec @FD@<&-
 unset HISTFILE
 set +o history +H
@@ -53,6 +56,7 @@ __shs_d() {
 	[[ ${PROMPT_COMMAND-} == "$__shs_c" && -z ${PROMPT_COMMAND[1]+x} ]] || __shs_i
 	[[ ${PS1-} == "$__shs_a" && ${PS2-} == "$__shs_b" && -z ${PS0-} ]] || { PS0= PS2=$__shs_b; PS1=$__shs_a; }
 	@EDITING@
+	\builtin jobs
 	if [[ $__shs_w ]]; then \return "$1"; else \builtin return "$1"; fi || (\exit "$1")
 }
 __shs_o() {
