@@ -1,8 +1,8 @@
 package persistent
 
 import (
-	"context"
 	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
