@@ -14,11 +14,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shellstead/shellstead/backend/posix"
 	"github.com/shellstead/shellstead/dialect/bash"
+	"github.com/shellstead/shellstead/dialect/dialecttest"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
-	"github.com/shellstead/shellstead/terminals/engine"
 )
 
 // bashes are the shells that the tests run: SHELLSTEAD_TEST_BASHES, or the one
@@ -37,13 +36,7 @@ func eachBash(t *testing.T, f func(t *testing.T, path string)) {
 	}
 }
 
-var driver = func() *posix.Driver {
-	d, err := posix.New(posix.Options{})
-	if err != nil {
-		panic(err)
-	}
-	return d
-}()
+var driver = dialecttest.Driver
 
 // host is a service with one backend, a runner and one owner.
 type host struct {
@@ -54,31 +47,12 @@ type host struct {
 	dir     string // the owner's directory
 }
 
-type option func(*engine.Config, *persistent.Config)
+type option = dialecttest.Option
 
 func newHost(t testing.TB, path string, opts ...option) *host {
 	t.Helper()
-	ecfg, pcfg := engine.DefaultConfig(), persistent.DefaultConfig()
-	ecfg.ShellPath = path
-	ecfg.DisposeGrace = 500 * time.Millisecond
-	pcfg.BackendType = "shell"
-	// A loaded machine is slow; no test of a result waits this long.
-	pcfg.Timeout = time.Minute
-	for _, o := range opts {
-		o(&ecfg, &pcfg)
-	}
-	b, err := engine.New(ecfg, driver, bash.Dialect{})
-	require.NoError(t, err)
-	svc := terminals.NewService(terminals.Options{})
-	_, err = svc.Register("shell", b)
-	require.NoError(t, err)
-	h := &host{t: t, service: svc, dir: t.TempDir()}
-	h.runner, err = persistent.New(svc, pcfg)
-	require.NoError(t, err)
-	h.owner, err = svc.NewOwner(terminals.OwnerOptions{Name: t.Name(), Cwd: h.dir})
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, svc.Dispose(context.Background())) })
-	return h
+	h := dialecttest.NewHost(t, bash.Dialect{}, path, opts...)
+	return &host{t: t, service: h.Service, runner: h.Runner, owner: h.Owner, dir: h.Dir}
 }
 
 // answer is a result with the exact bytes that came.
