@@ -138,9 +138,3 @@ func loneSurrogate(raw []byte) int {
 		at += 6
 	}
 }
-
-// ErrorResult is the result of a call that failed, for a tool whose failures
-// have no structure of their own.
-func ErrorResult(err error, intent Intent) Result {
-	return Result{Text: "Error: " + err.Error(), IsError: true, Intent: intent}
-}

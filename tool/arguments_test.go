@@ -78,8 +78,3 @@ func TestMissing(t *testing.T) {
 	assert.EqualError(t, err, `"command" is required`)
 	assert.ErrorIs(t, err, terminals.InvalidArgument)
 }
-
-func TestErrorResult(t *testing.T) {
-	got := tool.ErrorResult(tool.Missing("command"), tool.IntentExecute)
-	assert.Equal(t, tool.Result{Text: `Error: "command" is required`, IsError: true, Intent: tool.IntentExecute}, got)
-}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/tool"
 )
 
@@ -47,10 +48,17 @@ func TestBoundText(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got := tool.BoundText(c.text, 64, c.keep, c.meta)
+			got, kept := tool.BoundText(c.text, 64, c.keep, c.meta)
 			assert.Equal(t, c.want, got)
 			assert.LessOrEqual(t, len(got), 64)
-			assert.Equal(t, got, tool.BoundText(c.text, 1, c.keep, c.meta), "64 is the least")
+			assert.True(t, strings.HasPrefix(got, kept))
+			if strings.Contains(got, tool.Truncated) {
+				assert.Contains(t, c.text, kept)
+			} else {
+				assert.Equal(t, c.text, kept)
+			}
+			least, _ := tool.BoundText(c.text, 1, c.keep, c.meta)
+			assert.Equal(t, got, least, "64 is the least")
 		})
 	}
 }
@@ -68,11 +76,58 @@ func TestBoundTextHoldsItsBound(t *testing.T) {
 	for range 5000 {
 		max := tool.MinResultBytes + rnd.IntN(200)
 		body, meta := text(), strings.Trim(text(), "\n")
-		got := tool.BoundText(body, max, tool.Keep(rnd.IntN(2)), meta)
+		got, kept := tool.BoundText(body, max, tool.Keep(rnd.IntN(2)), meta)
+		require.True(t, strings.HasPrefix(got, kept))
 		require.LessOrEqual(t, len(got), max)
 		require.True(t, utf8.ValidString(got))
 		if len(body)+1+len(meta) > max+1 {
 			require.Contains(t, got, tool.Truncated, "body %q meta %q", body, meta)
 		}
+	}
+}
+
+func TestBoundTextOr(t *testing.T) {
+	bound := func(text, meta string) []string {
+		got, kept := tool.BoundTextOr(text, "(nothing)", 64, tool.KeepTail, meta)
+		return []string{got, kept}
+	}
+	assert.Equal(t, []string{"(nothing)\n[a]", ""}, bound("", "[a]"))
+	assert.Equal(t, []string{"text\n[a]", "text"}, bound("text", "[a]"))
+	long := "[" + strings.Repeat("x", 53) + "]"
+	assert.Equal(t, []string{long, ""}, bound("", long), "the line that stands for nothing goes first")
+}
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		max  int
+		keep tool.Keep
+		want string
+	}{
+		{100, tool.KeepHead, "a一🦉"},
+		{8, tool.KeepTail, "a一🦉"},
+		{7, tool.KeepHead, "a一"},
+		{7, tool.KeepTail, "一🦉"},
+		{6, tool.KeepTail, "🦉"},
+		{0, tool.KeepHead, ""},
+		{-1, tool.KeepTail, ""},
+	} {
+		assert.Equal(t, c.want, tool.Cut("a一🦉", c.max, c.keep), "%+v", c)
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	assert.Equal(t, "python3 two lines red", tool.OneLine("python3\ntwo lines \x1b[31mred\x1b[0m\n"))
+}
+
+func TestResultBytes(t *testing.T) {
+	for given, want := range map[int]int{0: 262144, 64: 64, 1 << 20: 1 << 20} {
+		got, err := tool.ResultBytes(given)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, bad := range []int{63, 1, -1} {
+		_, err := tool.ResultBytes(bad)
+		assert.ErrorIs(t, err, terminals.InvalidArgument)
+		assert.ErrorContains(t, err, "maxResultBytes must be 64 or more")
 	}
 }

@@ -48,6 +48,14 @@ type Call struct {
 	Placed func()
 }
 
+// Place says that the call has its place. A tool that serves calls at the same
+// time says so at once.
+func (c Call) Place() {
+	if c.Placed != nil {
+		c.Placed()
+	}
+}
+
 // Intent tells a user interface how to show a call.
 type Intent string
 
@@ -65,4 +73,8 @@ type Result struct {
 	Structured any // marshals to an object that OutputSchema describes; nil for none
 	IsError    bool
 	Intent     Intent
+
+	// Content, when not nil, is a JSON list of MCP content blocks that a hook
+	// returned on purpose. A host passes it on unchanged in place of Text.
+	Content json.RawMessage
 }
