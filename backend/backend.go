@@ -70,15 +70,36 @@ type Spec struct {
 	// Channel, when not nil, gives the program one end of a private pipe.
 	Channel *Channel
 
+	// OutputPipe makes one private pipe the program's standard output and error
+	// where the driver's terminal shows text rewritten (Capabilities.Rewrites);
+	// Read then returns what comes by the pipe. Standard input stays the terminal.
+	// Drivers whose terminal passes bytes on as they are ignore it.
+	OutputPipe bool
+
 	// Remove lists folders that are removed with everything in them when the
 	// host process dies without closing the terminal.
 	Remove []string
+
+	// Launched says that Path is a launcher whose descendant becomes the program
+	// that this terminal is about. That descendant makes the terminal on its
+	// descriptor 0 the controlling terminal of a session of its own, so the
+	// driver gives the launcher none, and takes the leader of the terminal's
+	// session for the started program. The launcher gets the descriptor
+	// LaunchStatus: it is closed when the program has been started, and what was
+	// written to it before is why that failed.
+	Launched bool
 }
+
+// LaunchStatus is the number of the descriptor of Spec.Launched, behind that of
+// the channel.
+const LaunchStatus = 4
 
 // Channel is a pipe from the host to the program that no terminal is involved
 // in.
 type Channel struct {
 	// Bootstrap returns the bytes that the program finds on the channel first.
+	// Where later writes come by another handle than these, it gets that one's
+	// address, and Spec.Args that of the first.
 	// They may be larger than the pipe's buffer; the driver writes them while
 	// the program reads, bounded by Start's context.
 	Bootstrap func(ChannelRef) []byte
@@ -103,6 +124,11 @@ type Modes struct {
 	InputCR    bool // \r in input becomes \n (ICRNL)
 	FlowCtl    bool // ^S stops output (IXON)
 	NoFlush    bool // a signal leaves the queues alone (NOFLSH)
+
+	// Other says that something else is not as it was when the terminal was
+	// opened: another flag, a control character, a speed. Setting it leaves all
+	// that alone; otherwise it is put back.
+	Other bool
 }
 
 // Foreground tells who owns the terminal.
@@ -127,10 +153,11 @@ type Wait struct {
 	State   WaitState
 	PID     int    // the process that waits, 0 when none was found
 	Program string // its short name
-	Timed   bool   // the read carries a time limit of its own
+	Timed   bool   // the read carries a time limit of its own; of an event loop, one of at most a second
 	Channel bool   // it reads its private channel, not the terminal
 	Site    Site   // where in the program it waits
 	Turns   uint64 // grows whenever the waiting thread ran; 0 when unknown
+	Prompt  string // what the terminal shows before the cursor, where Read does not return that
 }
 
 // Site identifies the place in a program where it waits: a system call with
@@ -198,8 +225,13 @@ type Device interface {
 	// PendingInput is the number of typed bytes that no program has read yet.
 	PendingInput() (int, error)
 
-	// PendingOutput is the number of bytes that Read would return at once.
+	// PendingOutput is the number of bytes that Read would return at once. What
+	// Read has returned counts as well, from before it leaves the terminal until
+	// Consumed or the next Read: 0 means that all output up to now was processed.
+	// While a Read takes bytes they may count twice.
 	PendingOutput() (int, error)
+	// Consumed says that what Read returned has been processed.
+	Consumed()
 
 	// Signal delivers a signal by its name ("SIGINT") to the foreground process
 	// group and reports the group. A foreground that cannot be resolved is an error.
@@ -219,6 +251,20 @@ type Device interface {
 	// left after the last step is reported as *SurvivorsError, and a later
 	// Terminate tries again. After a success further calls return nil.
 	Terminate(ctx context.Context, grace time.Duration) error
+}
+
+// MissedInterrupter is implemented by a Device that can see that an interrupt was
+// missed. A program that is just being started may miss one, and a shell that one
+// meets between starting a job and giving it the terminal can leave the job
+// behind: later interrupts go to the shell alone, which waits on.
+type MissedInterrupter interface {
+	// InterruptMissed delivers SIGINT once more, to those alone who missed an
+	// earlier Interrupt, and reports whether there were any: the foreground group
+	// when its leader is just starting or would have died of the interrupt; the
+	// group of the started program's youngest child when the program is the
+	// foreground itself and blocked waiting. The caller leaves time after an
+	// Interrupt for it to take effect.
+	InterruptMissed(ctx context.Context) (bool, error)
 }
 
 // Process names a process for people.
@@ -247,6 +293,8 @@ type Capabilities struct {
 	ExactRead       bool   // a blocked read can be proved
 	ExactReadWhy    string // why not, when it cannot
 	Modes           bool   // terminal modes can be read and set
+	Rewrites        bool   // the terminal's output is a picture of what was written, see Spec.OutputPipe
+	MaxLine         int    // bytes of a line, without its end, that a canonical terminal takes; it drops the rest. 0: no limit
 	WholeTree       bool   // children that left the session are found again
 	WholeTreeWhy    string // what escapes, when something does
 	HostDeath       bool   // nothing survives a killed host

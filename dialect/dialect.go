@@ -12,7 +12,7 @@ type Dialect interface {
 	Name() string
 
 	// Programs are the names that are looked up in PATH, in this order, when no
-	// shellPath is configured.
+	// shellPath is configured. Without any, a shellPath has to be.
 	Programs() []string
 
 	// Install tells a person how to get the shell where it is missing, as a
@@ -20,7 +20,8 @@ type Dialect interface {
 	Install() string
 
 	// New returns the state of one shell that will be started with setup. Its
-	// methods are called by one goroutine at a time.
+	// methods are called by one goroutine at a time. A dialect without command
+	// mode refuses it with an error that says so.
 	New(setup Setup) (Shell, error)
 }
 
@@ -37,6 +38,14 @@ type Setup struct {
 
 	// Args replaces the shell's default arguments when not empty.
 	Args []string
+
+	// Rewrites says that the terminal shows text rewritten: what must be read
+	// exactly has to go by a pipe (Launch.OutputPipe).
+	Rewrites bool
+
+	// Dir is the shell's private folder, where Launch.Files and Delivery.Files
+	// lie.
+	Dir string
 }
 
 // Shell is one shell of a dialect.
@@ -91,6 +100,9 @@ type Launch struct {
 	// KeepChannel keeps the channel open for commands (Delivery.Channel).
 	KeepChannel bool
 
+	// Files are there when the shell starts and are removed once it is ready.
+	Files []File
+
 	// Env is set in, Unset removed from the inherited environment. An Unset
 	// name that ends in * is a prefix.
 	Env   []string
@@ -102,6 +114,10 @@ type Launch struct {
 	OwnModes bool
 
 	SeparateDescriptors bool
+
+	// OutputPipe makes a pipe the shell's standard output and error where the
+	// terminal rewrites text.
+	OutputPipe bool
 
 	// ReadsChannel says that the shell at its prompt is blocked reading the
 	// channel; otherwise it is blocked reading the terminal.
@@ -130,9 +146,26 @@ type Launch struct {
 	// InterruptKeys are typed in turn, a moment apart, to interrupt the shell
 	// while it reads the terminal itself and a signal cannot end that read.
 	InterruptKeys [][]byte
+
+	// Asks tells what the shell asks for when it reads the terminal itself but
+	// not at its prompt: modes are the terminal's, prompt is the last line so
+	// far. Nil, or AskUnknown: the modes alone tell, as they do for programs.
+	Asks func(modes backend.Modes, prompt string) Ask
 }
 
-// Marker is the shape of private markers in the raw byte stream.
+// Ask is what a shell asks a person for.
+type Ask int
+
+// What a shell can ask for.
+const (
+	AskUnknown Ask = iota
+	AskLine
+	AskSecret
+)
+
+// Marker is the shape of private markers in the raw byte stream. The zero Marker
+// is that of a program which prints none: it counts as ready when it provably
+// waits for input, or is silent after it has printed something.
 type Marker struct {
 	Prefix []byte // introducer with the secret; long enough to be unguessable
 	End    []byte // terminator

@@ -17,8 +17,9 @@ const (
 	// command. Most end at once; 300 ms lets one clean up.
 	interruptWait = 300 * time.Millisecond
 	// One that ignores the interrupt is asked by the signals that programs less
-	// often ignore, for as long again.
-	terminateWait = 300 * time.Millisecond
+	// often ignore. It ends at once, or not at all; a second lets a large shell on
+	// a busy machine come back.
+	terminateWait = time.Second
 	// A cancelled caller no longer reads the answer, but the next one waits.
 	cancelGrace = time.Second
 	// onTimeout "interrupt" values the shell more than the time.
@@ -47,6 +48,7 @@ type call struct {
 	release context.CancelFunc
 	sink    *collector
 	pump    *pump
+	unsent  *Answer // its program stopped waiting before it could be typed
 
 	// For the text of the result.
 	result      Result
@@ -123,24 +125,18 @@ func (c *call) deliver(ctx context.Context) error {
 	}
 }
 
-// endPrevious interrupts a program that was left waiting for input, and drops a
-// shell that has ended since.
+// endPrevious settles a command that was left waiting for input: it says how the
+// command ended that was answered since, and interrupts one that did not end. A
+// shell that has ended is dropped.
 func (c *call) endPrevious(ctx context.Context) error {
 	sh := c.state.shell
 	if sh == nil {
 		return nil
 	}
 	if w := sh.waiting; w != nil {
-		ready := true
-		if !isClosed(w.run.Settled()) {
-			w.interrupted = true
-			var err error
-			if ready, err = c.endWaiting(ctx, sh, w); err != nil {
-				return err
-			}
-		}
-		if w.interrupted {
-			c.state.notices = append(c.state.notices, interruptedNotice(w.needs.Program))
+		ready, err := c.settleWaiting(ctx, sh, w)
+		if err != nil {
+			return err
 		}
 		c.state.keep(w.out.takeLate())
 		sh.waiting = nil
@@ -157,10 +153,40 @@ func (c *call) endPrevious(ctx context.Context) error {
 	return nil
 }
 
+// settleWaiting reports whether the shell is back at its prompt, or has ended.
+// The error is ctx's cause; the command then still counts as waiting.
+func (c *call) settleWaiting(ctx context.Context, sh *shell, w *waitingRun) (ready bool, err error) {
+	if isClosed(w.run.Settled()) && !w.interrupted {
+		final, err := finalResult(ctx, w.run)
+		if err == nil && final.State == terminals.Completed {
+			sh.see(final)
+			if !final.Reported {
+				c.state.notices = append(c.state.notices, completedNotice(final.ExitCode))
+			}
+		}
+		return true, nil
+	}
+	ready, notice := true, interruptedNotice(w.needs.Program)
+	if !isClosed(w.run.Settled()) {
+		w.interrupted = true
+		var final terminals.CommandResult
+		if final, ready, err = c.endWaiting(ctx, sh, w); err != nil {
+			return false, err
+		}
+		if needs := final.NeedsInput; needs != nil { // another one, after an answer
+			notice = interruptedNotice(needs.Program)
+		} else if final.Interrupted {
+			notice = stoppedNotice(w.needs.Program)
+		}
+	}
+	c.state.notices = append(c.state.notices, notice)
+	return ready, nil
+}
+
 // endWaiting ends a program that waits for input and reports whether the shell
 // is back at its prompt. The error is ctx's cause; the program then still
 // counts as waiting.
-func (c *call) endWaiting(ctx context.Context, sh *shell, w *waitingRun) (ready bool, err error) {
+func (c *call) endWaiting(ctx context.Context, sh *shell, w *waitingRun) (final terminals.CommandResult, ready bool, err error) {
 	step, cancel := context.WithTimeout(ctx, interruptWait)
 	settled := w.run.Interrupt(step) == nil
 	cancel()
@@ -170,23 +196,27 @@ func (c *call) endWaiting(ctx context.Context, sh *shell, w *waitingRun) (ready 
 	}
 	if !settled {
 		if ctx.Err() != nil {
-			return false, context.Cause(ctx)
+			return final, false, context.Cause(ctx)
 		}
-		return false, nil
+		return final, false, nil
 	}
-	final, err := finalResult(ctx, w.run)
+	final, err = finalResult(ctx, w.run)
 	if err != nil && ctx.Err() != nil {
-		return false, err
+		return final, false, err
 	}
-	return err == nil && final.State == terminals.Completed, nil
+	return final, err == nil && final.State == terminals.Completed, nil
 }
 
 func (c *call) terminate(ctx context.Context, sh *shell, w *waitingRun) (settled bool) {
 	step, cancel := context.WithTimeout(ctx, terminateWait)
 	defer cancel()
 	for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM} {
-		if _, err := sh.session.Signal(step, sig); err != nil {
+		group, err := sh.session.Signal(step, sig)
+		if err != nil {
 			c.log.Debug("a waiting program was not signalled", "terminal", sh.id, "signal", sig, "error", err)
+		}
+		if group == sh.session.PID() {
+			break // the program shares it: once it has ended, a signal would hit the shell
 		}
 	}
 	select {
@@ -317,6 +347,12 @@ func isGone(err error) bool {
 func (c *call) await() {
 	defer c.release()
 	final, err := c.run.Wait(c.ctx)
+	for err == nil && final.State == terminals.Waiting && final.NeedsInput != nil && c.cmd.Answer != nil {
+		var answered bool
+		if final, answered, err = c.answer(final); !answered {
+			break
+		}
+	}
 	switch {
 	case err == nil && final.State == terminals.ShellEnded && c.ownerEnded():
 		c.cancelByOwner()
@@ -341,6 +377,38 @@ func (c *call) await() {
 	c.out = c.sink.finish()
 	c.result.DurationMs = time.Since(c.started).Milliseconds()
 	c.result.Cwd = c.shell.cwd
+}
+
+// answer has the caller answer a waiting program, and returns what the command
+// then comes to. It is false when nothing was answered.
+func (c *call) answer(waiting terminals.CommandResult) (final terminals.CommandResult, answered bool, err error) {
+	if c.unsent == nil {
+		answer, ok := c.cmd.Answer(c.ctx, *waiting.NeedsInput)
+		if err := context.Cause(c.ctx); err != nil {
+			return waiting, false, err
+		}
+		if !ok {
+			return waiting, false, nil
+		}
+		c.unsent = &answer
+	}
+	send, err := c.shell.session.StartSend(c.ctx, terminals.SendRequest{Text: c.unsent.Text, Submit: c.unsent.Submit, ForCommand: true})
+	switch {
+	case errors.Is(err, terminals.SendActive), isGone(err): // it does not wait now
+		final, err = c.run.Wait(c.ctx)
+		return final, true, err
+	case err != nil:
+		c.log.Warn("the answer could not be typed", "terminal", c.shell.id, "error", err.Error())
+		return waiting, false, nil
+	}
+	c.unsent = nil
+	<-send.Done()
+	if sent, err := send.Result(); err == nil && sent.NeedsInput != nil {
+		waiting.NeedsInput = sent.NeedsInput
+		return waiting, true, nil
+	}
+	final, err = c.run.Wait(c.ctx)
+	return final, true, err
 }
 
 // report settles a call whose command came to something by itself.

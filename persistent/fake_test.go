@@ -154,6 +154,7 @@ type fakeRun struct {
 	sink    func([]byte)
 	ctx     context.Context
 	reports chan terminals.CommandResult
+	waits   *terminals.NeedsInput // who waited last
 
 	once    sync.Once
 	settled chan struct{}
@@ -175,10 +176,8 @@ func (r *fakeRun) complete(code int) {
 
 // wait reports a program that waits for input.
 func (r *fakeRun) wait(program string, pid int) {
-	r.reports <- terminals.CommandResult{
-		State:      terminals.Waiting,
-		NeedsInput: &terminals.NeedsInput{Kind: terminals.LineInput, Prompt: "name? ", Program: program, PID: pid},
-	}
+	r.waits = &terminals.NeedsInput{Kind: terminals.LineInput, Prompt: "name? ", Program: program, PID: pid}
+	r.reports <- terminals.CommandResult{State: terminals.Waiting, NeedsInput: r.waits}
 }
 
 func (r *fakeRun) Settled() <-chan struct{} { return r.settled }
@@ -204,7 +203,7 @@ func (r *fakeRun) Interrupt(ctx context.Context) error {
 		return r.shell.interrupt(ctx, r)
 	}
 	code := 130
-	r.settle(terminals.CommandResult{State: terminals.Completed, ExitCode: &code, Interrupted: true, Cwd: "/fake/cwd"})
+	r.settle(terminals.CommandResult{State: terminals.Completed, ExitCode: &code, Interrupted: true, NeedsInput: r.waits, Cwd: "/fake/cwd"})
 	return nil
 }
 

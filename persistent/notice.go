@@ -23,6 +23,18 @@ func interruptedNotice(program string) string {
 	return fmt.Sprintf("[interrupted %s, which was waiting for input]", oneLine(program))
 }
 
+// stoppedNotice is of a command that went on after an answer.
+func stoppedNotice(program string) string {
+	return fmt.Sprintf("[interrupted %s, which was still running]", oneLine(program))
+}
+
+func completedNotice(code *int) string {
+	if code == nil {
+		return "[the previous command completed: exit code unknown]"
+	}
+	return fmt.Sprintf("[the previous command completed: exit code %d]", *code)
+}
+
 func replacedNotice(cwd string) string {
 	return fmt.Sprintf("[the shell did not come back; this command runs in a fresh shell in %s]", oneLine(cwd))
 }

@@ -89,6 +89,13 @@ func (e *Error) Error() string { return e.Message }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
+// Is matches the code of package terminals that the error has, also where its
+// cause has none.
+func (e *Error) Is(target error) bool {
+	code, ok := target.(terminals.Code)
+	return ok && string(code) == e.Code
+}
+
 // newError keeps the code of a terminals.Error and falls back to code.
 func newError(code string, cause error) *Error {
 	if c := terminals.CodeOf(cause); c != "" {

@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 // Every line that can stand around an output, in the order in which they stand.
-func TestNotices(t *testing.T) {
+func TestGoldenNotices(t *testing.T) {
 	code := func(n int) *int { return &n }
 	clipped := capture{head: []byte("0123"), chars: 10, shown: 4}
 	saved, capped, unsaved := clipped, clipped, clipped
@@ -63,6 +63,8 @@ func TestNotices(t *testing.T) {
 		{"shell killed", call{exit: shellExitedNotice(terminals.Status{Signal: "SIGKILL"}), fresh: true}},
 		{"shell exited", call{exit: shellExitedNotice(terminals.Status{}), fresh: true}},
 		{"interrupted", call{before: []string{interruptedNotice("cat")}, out: capture{head: []byte("out\n"), chars: 4, shown: 4}}},
+		{"completed meanwhile", call{before: []string{completedNotice(code(2))}, out: capture{head: []byte("out\n"), chars: 4, shown: 4}}},
+		{"completed meanwhile, nobody knows how", call{before: []string{completedNotice(nil)}, unsolicited: []byte("hello bob\n"), out: capture{head: []byte("out\n"), chars: 4, shown: 4}}},
 		{"interrupted and replaced", call{before: []string{interruptedNotice("cat"), replacedNotice("/project dir")}}},
 		{"exited before, code", call{before: []string{shellHadExitedNotice(terminals.Status{ExitCode: code(3)}, "/project dir")}}},
 		{"exited before, signal", call{before: []string{shellHadExitedNotice(terminals.Status{Signal: "SIGSEGV"}, "/project dir")}}},
@@ -106,7 +108,7 @@ func TestNotices(t *testing.T) {
 	golden(t, "notices.golden", b.String())
 }
 
-func TestResultJSON(t *testing.T) {
+func TestGoldenResult(t *testing.T) {
 	code, signal, session := 3, "SIGKILL", "s-1"
 	results := []Result{
 		{Command: "x", Output: "caf\xe9 \xe4\xb8 <b>\n", Reason: Completed, ExitCode: &code, Text: "t"},

@@ -35,6 +35,12 @@ type Command struct {
 	// begins after Run has returned.
 	Stream func([]byte)
 
+	// Answer, when not nil, is asked for the input of a program that waits for
+	// some, in Run's own goroutine, and may block: the timeout and the context go
+	// on. Its answer is typed and the command goes on, until a program waits again.
+	// False leaves the command waiting, as without Answer.
+	Answer func(ctx context.Context, needs terminals.NeedsInput) (answer Answer, ok bool)
+
 	// Timeout replaces the configured one when it is not zero.
 	Timeout time.Duration
 
@@ -42,6 +48,12 @@ type Command struct {
 	// owner's: a later Run comes after it. It must not block. A command that
 	// ends before it has a place never calls it.
 	Placed func()
+}
+
+// Answer is what is typed for a program that waits for input.
+type Answer struct {
+	Text   string
+	Submit bool // type the platform's Enter after it
 }
 
 // ownerState is what a Runner keeps for one owner. All but queue and spill

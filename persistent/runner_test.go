@@ -569,10 +569,6 @@ func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 			signal: func(_ terminals.Signal, r *fakeRun) { r.shell.die(terminals.Status{Signal: "SIGHUP"}) },
 			before: interrupted + replaced, fresh: true,
 		},
-		{
-			name: "that ended by itself", pid: 815,
-			interrupt: func(context.Context, *fakeRun) error { panic("nothing to interrupt") },
-		},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -583,9 +579,6 @@ func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 				f := newFixture(t, nil, shell, second)
 				defer f.dispose()
 				require.Equal(t, WaitingInput, f.run("x").Reason)
-				if c.before == "" {
-					shell.run.complete(0)
-				}
 				shell.play = printing("out\n", 0)
 
 				began := time.Now()
@@ -599,6 +592,80 @@ func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A program that was left waiting and ended since: its exit code is reported
+// once, here or by whoever answered it.
+func TestCommandThatCompletedMeanwhile(t *testing.T) {
+	two := 2
+	for _, c := range []struct {
+		name   string
+		final  terminals.CommandResult
+		before string
+	}{
+		{"exit code", terminals.CommandResult{ExitCode: &two}, "[the previous command completed: exit code 2]\n"},
+		{"unknown exit code", terminals.CommandResult{}, "[the previous command completed: exit code unknown]\n"},
+		{"reported by an answer", terminals.CommandResult{ExitCode: &two, Reported: true}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shell := playing(func(r *fakeRun) { r.wait("cat", 815) })
+				shell.interrupt = func(context.Context, *fakeRun) error { panic("nothing to interrupt") }
+				f := newFixture(t, nil, shell)
+				defer f.dispose()
+				require.Equal(t, WaitingInput, f.run("x").Reason)
+				c.final.State, c.final.Cwd = terminals.Completed, "/moved"
+				shell.run.print("bye\n")
+				shell.run.settle(c.final)
+				shell.play = printing("out\n", 0)
+				res := f.run("y")
+				assert.Equal(t, c.before+"[output since the last command]\nbye\n[output of this command]\nout\n", res.Text)
+				assert.Equal(t, "out\n", f.run("z").Text)
+			})
+		})
+	}
+}
+
+// A command that was answered and then ran on is interrupted as one that waits.
+func TestInterruptNamesWhoWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits  *terminals.NeedsInput
+		notice string
+	}{
+		"another program": {&terminals.NeedsInput{Program: "sudo"}, "[interrupted sudo, which was waiting for input]\nout"},
+		"nobody":          {nil, "[interrupted cat, which was still running]\nout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shell := playing(func(r *fakeRun) {
+					r.wait("cat", 815)
+					r.waits = c.waits
+				})
+				f := newFixture(t, nil, shell)
+				defer f.dispose()
+				require.Equal(t, WaitingInput, f.run("x").Reason)
+				synctest.Wait()
+				shell.play = printing("out", 0)
+				assert.Equal(t, c.notice, f.run("y").Text)
+			})
+		})
+	}
+}
+
+// The errors of this package match by their code, whatever caused them.
+func TestErrorsMatchByCode(t *testing.T) {
+	f := newFixture(t, nil)
+	defer f.dispose()
+	res := f.Run(t.Context(), f.owner, Command{Text: "x", Timeout: -time.Second})
+	assert.ErrorIs(t, res.Err(), terminals.InvalidArgument)
+	assert.NotErrorIs(t, res.Err(), terminals.NoSession)
+}
+
+// After the service's disposal it is that which is reported, not the owner's.
+func TestCallAfterTheServiceDisposal(t *testing.T) {
+	f := newFixture(t, nil)
+	f.dispose()
+	assert.ErrorIs(t, f.run("x").Err(), terminals.ServiceDisposing)
 }
 
 // What the program prints between the two calls belongs to the second.

@@ -71,12 +71,15 @@ func (o *Owner) Context() context.Context { return o.ctx }
 // bounded by [Options.CloseTimeout] and is not the disposer's.
 //
 // cancel takes fn back; it does nothing once the disposal has begun. OnDispose
-// fails with [OwnerNotLive].
+// fails with [ServiceDisposing] and [OwnerNotLive].
 func (o *Owner) OnDispose(fn func(context.Context) error) (cancel func(), err error) {
 	s := o.service
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o.disposal != nil {
+	switch {
+	case s.disposal != nil:
+		return nil, errServiceDisposing()
+	case o.disposal != nil:
 		return nil, errOwnerNotLive()
 	}
 	h := &hook{run: fn}

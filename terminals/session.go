@@ -50,8 +50,14 @@ type Session interface {
 
 	// StartSend reserves the session and types req. It fails with [SendActive]
 	// while another send or command runs, with [SessionExited] and
-	// [SessionClosing]. The returned send is already reserved. Cancelling ctx
-	// after the return interrupts the foreground program.
+	// [SessionClosing], and with [InvalidArgument] for a line that is longer than
+	// the terminal takes; nothing was typed then. The returned send is already
+	// reserved. Cancelling ctx after the return interrupts the foreground program.
+	//
+	// A session in [Command] mode takes a send only while its command's program
+	// waits for input, after a [CommandRun] has reported that. The send answers
+	// that program; the command stays active. Otherwise it fails with
+	// [Unsupported], or with [SendActive] while the command does not wait.
 	StartSend(ctx context.Context, req SendRequest) (Send, error)
 
 	// Read returns a page of the scrollback.
@@ -96,14 +102,23 @@ type WaitReason string
 const (
 	StdinRead    WaitReason = "stdin_read"    // proved: a prompt, or a program blocked reading this terminal
 	InferredIdle WaitReason = "inferred_idle" // a guess from silence
-	Timeout      WaitReason = "timeout"
-	SessionExit  WaitReason = "session_exit" // the top process ended
+	Timeout      WaitReason = "timeout"       // none of the others came in time, or before the send was given up
+	SessionExit  WaitReason = "session_exit"  // the top process ended
 )
 
 // SendRequest is one input.
 type SendRequest struct {
+	// Text is typed byte for byte, control characters included: NUL is what
+	// Ctrl-Space types, 0x03 is Ctrl-C. Only a text of several lines, or with tabs
+	// inside, that is submitted to a program which asked for bracketed paste is
+	// given to it as one paste.
 	Text   string
 	Submit bool // type the platform's Enter after the text
+
+	// ForCommand is of an answer that the caller of the command itself gives: what
+	// is printed meanwhile stays the command's output, and its end is reported by
+	// the [CommandRun].
+	ForCommand bool
 }
 
 // Send is one active send. It ends once.
@@ -111,8 +126,14 @@ type Send interface {
 	// Done is closed when the send has ended.
 	Done() <-chan struct{}
 	// Result is valid after Done. The error is the caller's cause after a
-	// cancellation, or a failure of the terminal.
+	// cancellation, or a failure of the terminal; one of a write that ended early
+	// says how much of the text the terminal took.
 	Result() (SendResult, error)
+	// Output returns the text that was printed since the last call, at first
+	// since the write, and whether its beginning was dropped: it is bounded as a
+	// viewport is. It may be called at any time; what came after the end of the
+	// send is not part of it.
+	Output() (text string, truncated bool)
 	// Cancel interrupts the foreground program; the send ends when it is seen
 	// to stop or at its deadline. It returns false when the send had ended.
 	Cancel(cause error) bool
@@ -126,6 +147,11 @@ type SendResult struct {
 	Truncated  bool
 	FullScreen bool // the alternate screen is in use
 	NeedsInput *NeedsInput
+
+	// Command is what the command came to that this send answered, when it
+	// completed during the send and nobody has reported that yet. It is reported
+	// here or by the [CommandRun], never by both.
+	Command *CommandResult
 }
 
 // InputKind is what a waiting program expects.
@@ -180,8 +206,9 @@ type CommandRequest struct {
 	WarmUp bool
 
 	// Sink gets the program's exact output as it comes, from one goroutine, in
-	// order, never after the run has settled. While it blocks, the terminal is
-	// not read; deadlines and cancellation go on. Nil drops the output.
+	// order, never after the run has settled. What comes while a send answers the
+	// program is that send's and does not reach it. While it blocks, the terminal
+	// is not read; deadlines and cancellation go on. Nil drops the output.
 	Sink func([]byte)
 
 	// WaitConfirm is how long an untimed read of the terminal must stay blocked
@@ -227,7 +254,11 @@ type CommandResult struct {
 	NotStarted  bool // the shell came back without having run the program
 	Level       int  // depth of nested prompts
 	Cwd         string
-	Status      Status // of the shell
-	NeedsInput  *NeedsInput
-	Before      []byte // what came after Unsolicited and before the program began; given once
+	Status      Status      // of the shell
+	NeedsInput  *NeedsInput // who waits; of an interrupted command, who waited when it was interrupted
+	Before      []byte      // what came after Unsolicited and before the program began; given once
+
+	// Reported says that a send which answered the command has reported its
+	// completion already ([SendResult.Command]).
+	Reported bool
 }

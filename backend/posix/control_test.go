@@ -138,6 +138,28 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// What programs set beside the modes that the host knows is put back.
+func TestOtherModes(t *testing.T) {
+	s := open(t, withChannel(shSpec("stty inlcr intr ^X min 0 -icanon; echo rea''dy; read go <&3; stty -a; echo en''d")))
+	s.shows(t, "ready")
+	m, err := s.Modes()
+	require.NoError(t, err)
+	assert.True(t, m.Other)
+	require.NoError(t, s.SetModes(m))
+	again, err := s.Modes()
+	require.NoError(t, err)
+	assert.Equal(t, m, again)
+	require.NoError(t, s.SetModes(cooked))
+	again, err = s.Modes()
+	require.NoError(t, err)
+	assert.Equal(t, cooked, again)
+	_, err = s.Channel().Write([]byte("go\n"))
+	require.NoError(t, err)
+	s.shows(t, "end")
+	assert.Contains(t, s.output(), "intr = ^C")
+	assert.Contains(t, s.output(), " -inlcr")
+}
+
 // platform P22, A19: typed input that nobody has read yet can be dropped.
 func TestPendingAndFlush(t *testing.T) {
 	s := open(t, withChannel(shSpec("stty -echo; echo ready; read go <&3; read x; echo got=$x")))

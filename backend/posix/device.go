@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -33,6 +34,7 @@ type device struct {
 
 	echo    atomic.Bool   // the engine last asked for echo
 	writing chan struct{} // a lock that a context can end the wait for
+	hand    hand
 	reading drain
 	probe   waitProbe
 
@@ -117,7 +119,7 @@ func (d *device) Foreground() (backend.Foreground, error) {
 func (d *device) Modes() (backend.Modes, error) { return d.term.modes() }
 
 func (d *device) SetModes(m backend.Modes) error {
-	if err := d.term.setModes(m, false); err != nil {
+	if err := d.term.setModes(m); err != nil {
 		return err
 	}
 	d.echo.Store(m.Echo)
@@ -138,7 +140,13 @@ func (d *device) PendingInput() (int, error) {
 	return d.term.pendingInput()
 }
 
-func (d *device) PendingOutput() (int, error) { return d.term.pendingOutput() }
+func (d *device) PendingOutput() (int, error) {
+	n, err := d.term.pendingOutput()
+	// In this order: what left the terminal before the count is in hand.
+	return n + int(d.hand.holds.Load()), err
+}
+
+func (d *device) Consumed() { d.hand.holds.Store(0) }
 
 func (d *device) Cwd() (string, error) { return workingDir(d.proc.Pid) }
 
@@ -175,6 +183,9 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 	if sig == unix.SIGINT {
 		return d.interruptGroup(pgid, true)
 	}
+	if pgid == d.proc.Pid && d.signalReader(sig) {
+		return pgid, nil
+	}
 	if err := unix.Kill(-pgid, sig); err != nil {
 		if errors.Is(err, unix.ESRCH) {
 			return 0, fmt.Errorf("posix: the foreground process group %d has just ended", pgid)
@@ -182,6 +193,29 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 		return 0, fmt.Errorf("posix: %s to process group %d: %w", name, pgid, err)
 	}
 	return pgid, nil
+}
+
+// signalReader gives sig to the program that reads the terminal, where it shares
+// the group of a shell without job control, and to the programs between the two:
+// the signal is meant for it, and most would end the shell. It is false when there
+// is no such program.
+func (d *device) signalReader(sig unix.Signal) bool {
+	w, err := d.InputWait()
+	if err != nil || w.State != backend.WaitReading {
+		return false
+	}
+	var chain []process
+	for pid := w.PID; pid != d.proc.Pid; {
+		p, err := d.family.table.lookup(pid)
+		if err != nil || p.pgid != d.proc.Pid {
+			break
+		}
+		chain = append(chain, p)
+		pid = p.ppid
+	}
+	slices.Reverse(chain) // else a parent would go on with its next program
+	d.family.send(chain, sig)
+	return len(chain) > 0
 }
 
 func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {

@@ -48,6 +48,7 @@ func probeCapabilities() backend.Capabilities {
 		System:          runtime.GOOS + "/" + runtime.GOARCH,
 		ForegroundGroup: true,
 		Modes:           true,
+		MaxLine:         maxLine,
 		HostDeath:       hostDeathWhole && checkProgram(supervisorShell) == nil,
 		WholeTreeWhy:    treeGap(),
 		Signals:         slices.Clone(signalNames),

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxSeen bounds what is remembered of a session; above it the dead are
-// forgotten.
+// maxSeen bounds what is remembered of the dead of a session: the dead are
+// forgotten when there are so many, or as many as were alive the last time.
 const maxSeen = 1024
 
 // family is everything that a terminal's program started: its descendants, the
@@ -25,8 +25,9 @@ type family struct {
 	self   int    // the host
 	leader identity
 
-	mu   sync.Mutex
-	seen map[identity]bool
+	mu    sync.Mutex
+	seen  map[identity]bool
+	alive int // of seen, when the dead were forgotten last
 }
 
 // remember notes processes that were seen to belong to the family. They stay
@@ -40,7 +41,7 @@ func (f *family) remember(members ...process) {
 	for _, p := range members {
 		f.seen[p.identity] = true
 	}
-	if len(f.seen) <= maxSeen {
+	if len(f.seen) <= max(maxSeen, 2*f.alive) {
 		return
 	}
 	for id := range f.seen {
@@ -48,6 +49,7 @@ func (f *family) remember(members ...process) {
 			delete(f.seen, id)
 		}
 	}
+	f.alive = len(f.seen)
 }
 
 // members returns the living members without the leader, parents before their
@@ -67,16 +69,10 @@ func (f *family) members() ([]process, error) {
 	var roots []process
 	f.mu.Lock()
 	for _, p := range all {
-		switch {
-		case p.pid <= 1 || p.pid == f.self:
+		if p.pid <= 1 || p.pid == f.self {
 			continue
-		case p.identity == f.leader, f.seen[p.identity]:
-			roots = append(roots, p)
-		case p.start < f.leader.start:
-			continue // it was there before
-		case leads && p.sid == f.leader.pid:
-			roots = append(roots, p)
-		case !p.zombie && p.ppid != kernelThreads && f.table.marked(p.identity, f.mark, f.limit):
+		}
+		if f.owns(p, leads) {
 			roots = append(roots, p)
 		}
 		children[p.ppid] = append(children[p.ppid], p)
@@ -101,6 +97,20 @@ func (f *family) members() ([]process, error) {
 	slices.SortStableFunc(members, func(a, b process) int { return cmp.Compare(a.start, b.start) })
 	f.remember(members...)
 	return members, nil
+}
+
+// owns tells what shows of p itself: not whether its parent is a member. leads
+// says that the leader's session is still the leader's. f.mu is held.
+func (f *family) owns(p process, leads bool) bool {
+	switch {
+	case p.identity == f.leader, f.seen[p.identity]:
+		return true
+	case p.start < f.leader.start:
+		return false // it was there before
+	case leads && p.sid == f.leader.pid:
+		return true
+	}
+	return !p.zombie && p.ppid != kernelThreads && f.table.marked(p.identity, f.mark, f.limit)
 }
 
 // send gives each of members the signals in order and returns those that the

@@ -22,7 +22,7 @@ func (t *terminal) modes() (backend.Modes, error) {
 	if err != nil {
 		return backend.Modes{}, err
 	}
-	return backend.Modes{
+	m := backend.Modes{
 		Canonical:  tio.Lflag&unix.ICANON != 0,
 		Echo:       tio.Lflag&unix.ECHO != 0,
 		Signals:    tio.Lflag&unix.ISIG != 0,
@@ -30,17 +30,15 @@ func (t *terminal) modes() (backend.Modes, error) {
 		InputCR:    tio.Iflag&unix.ICRNL != 0,
 		FlowCtl:    tio.Iflag&unix.IXON != 0,
 		NoFlush:    tio.Lflag&unix.NOFLSH != 0,
-	}, nil
+	}
+	rest := t.initial
+	setFlags(&rest, m)
+	m.Other = rest != *tio
+	return m, nil
 }
 
-// setModes changes the flags of m and no others. fresh is for a terminal that
-// nobody has used yet: it also gets what every terminal of ours has.
-func (t *terminal) setModes(m backend.Modes, fresh bool) error {
-	tio, err := t.termios()
-	if err != nil {
-		return err
-	}
-	before := *tio
+// setFlags sets the flags that backend.Modes names.
+func setFlags(tio *unix.Termios, m backend.Modes) {
 	set := func(flags *tcflag, bits tcflag, on bool) {
 		if on {
 			*flags |= bits
@@ -55,15 +53,35 @@ func (t *terminal) setModes(m backend.Modes, fresh bool) error {
 	set(&tio.Oflag, unix.OPOST, m.OutputProc)
 	set(&tio.Iflag, unix.ICRNL, m.InputCR)
 	set(&tio.Iflag, unix.IXON, m.FlowCtl)
-	if fresh {
-		// Erasing in a line that the terminal edits takes a whole character.
-		set(&tio.Iflag, unix.IUTF8, true)
+}
+
+// initModes gives a terminal that nobody has used yet its modes.
+func (t *terminal) initModes(m backend.Modes) error {
+	tio, err := t.termios()
+	if err != nil {
+		return err
 	}
-	if *tio == before {
+	t.initial = *tio
+	// Erasing in a line that the terminal edits takes a whole character.
+	t.initial.Iflag |= unix.IUTF8
+	return t.setModes(m)
+}
+
+func (t *terminal) setModes(m backend.Modes) error {
+	tio, err := t.termios()
+	if err != nil {
+		return err
+	}
+	want := t.initial
+	if m.Other {
+		want = *tio
+	}
+	setFlags(&want, m)
+	if want == *tio {
 		return nil
 	}
 	return t.control("set the terminal modes", func(fd int) error {
-		return unix.IoctlSetTermios(fd, ioctlSetTermios, tio)
+		return unix.IoctlSetTermios(fd, ioctlSetTermios, &want)
 	})
 }
 

@@ -54,6 +54,10 @@ func readFD(fd int, buf []byte) ([]byte, error) {
 
 func procPath(pid int, name string) string { return "/proc/" + strconv.Itoa(pid) + "/" + name }
 
+func taskPath(pid, tid int, name string) string {
+	return procPath(pid, "task/"+strconv.Itoa(tid)+"/"+name)
+}
+
 func (procTable) list() ([]process, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {

@@ -39,8 +39,10 @@ func parseStat(data []byte) (procStat, error) {
 		fieldSession = 6
 		fieldTTY     = 7
 		fieldTPGID   = 8
+		fieldThreads = 20
 		fieldStart   = 22
 	)
+	threads := 0
 	rest := data[end+1:]
 	for field := fieldState; field <= fieldStart; field++ {
 		rest = bytes.TrimLeft(rest, " ")
@@ -69,6 +71,8 @@ func parseStat(data []byte) (procStat, error) {
 			s.tty = uint64(uint32(tty)) // printed as a signed 32-bit number
 		case fieldTPGID:
 			s.tpgid, err = strconv.Atoi(string(value))
+		case fieldThreads:
+			threads, err = strconv.Atoi(string(value))
 		case fieldStart:
 			s.start, err = strconv.ParseUint(string(value), 10, 64)
 		}
@@ -76,7 +80,8 @@ func parseStat(data []byte) (procStat, error) {
 			return procStat{}, fmt.Errorf("posix: malformed stat: %w", err)
 		}
 	}
-	s.zombie = s.state == 'Z' || s.state == 'X' || s.state == 'x'
+	// A program goes on when its first thread has ended before the others.
+	s.zombie = threads <= 1 && (s.state == 'Z' || s.state == 'X' || s.state == 'x')
 	s.stopped = s.state == 'T' || s.state == 't'
 	return s, nil
 }
@@ -122,7 +127,9 @@ func parseSyscall(data []byte) (syscallLine, error) {
 			line.pc = value
 		}
 	}
-	line.blocked = true
+	// The kernel's own threads, those that io_uring adds to a program among
+	// them, are in no call of a program: what shows is left over.
+	line.blocked = line.pc != 0
 	return line, nil
 }
 

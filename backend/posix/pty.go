@@ -20,6 +20,8 @@ type terminal struct {
 	conn   syscall.RawConn // master's; never master.Fd, which makes it blocking
 	path   string          // of the program's end
 	id     fileID          // of the program's end
+
+	initial unix.Termios // at the start, but for the flags of backend.Modes
 }
 
 // fileID tells files apart whatever path leads to them: a terminal has another
@@ -81,7 +83,7 @@ func openTerminal(rows, cols int, modes backend.Modes, count int) (_ *terminal, 
 	if err := t.resize(cols, rows); err != nil {
 		return nil, slaves, err
 	}
-	if err := t.setModes(modes, true); err != nil {
+	if err := t.initModes(modes); err != nil {
 		return nil, slaves, err
 	}
 	for len(slaves) < count {

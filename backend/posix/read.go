@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -59,6 +60,55 @@ func (r *drain) programEnded(master *os.File) {
 	_ = master.SetReadDeadline(past)
 }
 
+// hand takes output from the terminal. It says so before the bytes leave the
+// kernel, so that at no moment they are neither there nor in hand.
+type hand struct {
+	holds atomic.Int64 // bytes; while a read is under way as many as it may take
+
+	// The reader's own, kept so that a read allocates nothing.
+	conn syscall.RawConn
+	take func(fd uintptr) bool
+	p    []byte
+	n    int
+	err  error
+}
+
+func (h *hand) read(master *os.File, p []byte) (int, error) {
+	if h.conn == nil {
+		var err error
+		if h.conn, err = master.SyscallConn(); err != nil {
+			return 0, err
+		}
+		h.take = h.try
+	}
+	h.p = p
+	h.holds.Store(0)
+	if err := h.conn.Read(h.take); err != nil {
+		return 0, err
+	}
+	if h.n == 0 && h.err == nil {
+		return 0, io.EOF
+	}
+	return h.n, h.err
+}
+
+// try reads once without blocking. False means that there is nothing yet.
+func (h *hand) try(fd uintptr) bool {
+	h.holds.Store(int64(len(h.p)))
+	for {
+		h.n, h.err = unix.Read(int(fd), h.p)
+		if h.err != unix.EINTR {
+			break
+		}
+	}
+	h.n = max(h.n, 0)
+	h.holds.Store(int64(h.n))
+	if h.n > 0 {
+		return true
+	}
+	return h.err != unix.EAGAIN
+}
+
 // Read returns the output of the terminal. See backend.Device.
 func (d *device) Read(p []byte) (int, error) {
 	if len(p) == 0 {
@@ -69,7 +119,7 @@ func (d *device) Read(p []byte) (int, error) {
 		if eof {
 			return 0, io.EOF
 		}
-		n, err := d.term.master.Read(p)
+		n, err := d.hand.read(d.term.master, p)
 		if n > 0 {
 			d.reading.took(n)
 			return n, nil

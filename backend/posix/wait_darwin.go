@@ -14,7 +14,7 @@ func (*waitProbe) begin(*device) {}
 func (*waitProbe) close()        {}
 
 func probeExactRead() error {
-	return fmt.Errorf("posix: macOS does not show what other processes are blocked in: %w", backend.ErrUnsupported)
+	return fmt.Errorf("posix: macOS does not show what other processes are blocked in, so a waiting program is only inferred from silence (inferred_idle): %w", backend.ErrUnsupported)
 }
 
 func (d *device) ShellWait() (backend.Wait, error) { return backend.Wait{}, probeExactRead() }

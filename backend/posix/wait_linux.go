@@ -19,13 +19,15 @@ import (
 )
 
 const (
-	// scanDuty keeps scans of the whole process table to a fiftieth of the time:
-	// the next one waits fifty times as long as the last one took.
-	scanDuty = 50
+	// scanDuty keeps scans of the whole process table to half a percent of the
+	// time: the next one waits two hundred times as long as the last one took.
+	scanDuty = 200
 
 	// orphanAge is how long a group is in the foreground before the process table
-	// is searched for members that left the tree. Short commands never pay for it.
-	orphanAge = 100 * time.Millisecond
+	// is searched for what left the tree. Short commands never pay for it. The
+	// searches go on at doubled age each time, but at least every maxScanPause.
+	orphanAge    = 100 * time.Millisecond
+	maxScanPause = 2 * time.Second
 
 	// maxInner bounds terminals within terminals.
 	maxInner = 4
@@ -53,7 +55,7 @@ type waitProbe struct {
 	search   sync.Mutex // of what InputWait keeps; ShellWait never waits for it
 	group    int        // the foreground group, and since when it is known
 	since    time.Time
-	orphans  []process // its members outside of the tree
+	orphans  []process // who may read for it outside of the tree
 	scanned  time.Time
 	scanCost time.Duration
 }
@@ -92,7 +94,7 @@ func closeFD(fd *int) {
 }
 
 func unprovable() error {
-	return fmt.Errorf("posix: no system call table for linux/%s, so a blocked read cannot be proved: %w", runtime.GOARCH, backend.ErrUnsupported)
+	return fmt.Errorf("posix: no system call table for linux/%s, so a blocked read cannot be proved, and a waiting program is only inferred from silence (inferred_idle): %w", runtime.GOARCH, backend.ErrUnsupported)
 }
 
 func (p *waitProbe) want() want {
@@ -137,11 +139,12 @@ func (d *device) ShellWait() (backend.Wait, error) {
 		w.State = backend.WaitStopped
 		return w, nil
 	}
-	s := &subject{pid: p.pid, tid: p.thread.tid, dir: p.fds}
-	if f := p.confirm(s, line); f.terminal || f.channel {
+	f := p.confirm(p.subject(p.thread.tid), line)
+	switch {
+	case f.terminal, f.channel:
 		p.proved(&w, line, f)
 		return w, nil
-	} else if f.unknown {
+	case f.unknown:
 		return w, nil
 	}
 	w.State = backend.WaitBusy
@@ -149,6 +152,11 @@ func (d *device) ShellWait() (backend.Wait, error) {
 		p.otherThreads(&w)
 	}
 	return w, nil
+}
+
+// subject is a thread of the started program, whose files are kept open.
+func (p *waitProbe) subject(tid int) *subject {
+	return &subject{source: &liveThread{pid: p.pid, tid: tid, dir: p.fds}}
 }
 
 func (p *waitProbe) unreadable(w backend.Wait, err error) (backend.Wait, error) {
@@ -162,12 +170,12 @@ func (p *waitProbe) unreadable(w backend.Wait, err error) (backend.Wait, error) 
 
 func (p *waitProbe) open() (err error) {
 	if p.thread.call < 0 {
-		base := "/proc/" + strconv.Itoa(p.pid) + "/task/" + strconv.Itoa(p.thread.tid)
-		if p.thread.call, err = unix.Open(base+"/syscall", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		tid := p.thread.tid
+		if p.thread.call, err = unix.Open(taskPath(p.pid, tid, "syscall"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 			p.thread.call = -1
 			return err
 		}
-		if p.thread.run, err = unix.Open(base+"/schedstat", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+		if p.thread.run, err = unix.Open(taskPath(p.pid, tid, "schedstat"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 			p.thread.run = -1 // turns are unknown then
 		}
 	}
@@ -276,8 +284,7 @@ func (p *waitProbe) otherThreads(w *backend.Wait) {
 		p.thread = threadFiles{tid: tid, call: -1, run: -1}
 		if p.open() == nil {
 			if line, turns, err := p.thread.read(); err == nil {
-				s := &subject{pid: p.pid, tid: tid, dir: p.fds}
-				if f := p.confirm(s, line); f.terminal || f.channel {
+				if f := p.confirm(p.subject(tid), line); f.terminal || f.channel {
 					known.close()
 					w.Turns = turns
 					p.proved(w, line, f)
@@ -322,46 +329,87 @@ func (d *device) InputWait() (backend.Wait, error) {
 	p := &d.probe
 	p.search.Lock()
 	defer p.search.Unlock()
-	e := evidence{want: want{terminal: d.term.id}, group: pgid, probe: p}
+	e := evidence{want: want{terminal: d.term.id, group: pgid}, probe: p}
 	members := p.tree(pgid)
 	e.look(members)
 	if e.reading == nil {
-		if orphans := p.scan(pgid, members); len(orphans) > 0 {
-			e.look(orphans)
-		}
+		e.look(p.scan(pgid, members))
 	}
 	return e.conclude(), nil
 }
 
 // tree returns the members of a process group among the started program and its
-// descendants, and all descendants of those members.
+// descendants, and the descendants of those members, except for background jobs:
+// the system lets none of those read.
 func (p *waitProbe) tree(pgid int) []process {
 	var members, seen []process
 	type node struct {
-		pid    int
-		inside bool // below a member
+		pid, parent int  // parent is 0 for a root
+		inside      bool // below a member
 	}
-	queue := []node{{pid: p.pid}}
+	var queue []node
+	for _, pid := range p.roots(pgid) {
+		queue = append(queue, node{pid: pid})
+	}
 	for len(queue) > 0 {
 		n := queue[0]
 		queue = queue[1:]
 		st, err := readStat(procPath(n.pid, "stat"))
-		if err != nil {
+		switch {
+		case err != nil:
+			if st, err = hiddenStat(n.pid); err != nil {
+				continue
+			}
+		case n.parent == 0 && st.sid != p.pid, n.parent != 0 && st.ppid != n.parent:
+			continue // its number has been given to a stranger, or its parent has ended
+		default:
+			seen = append(seen, st.process)
+		}
+		member := st.pgid == pgid
+		if n.inside && !member && st.tty == p.dev.term.id.rdev {
 			continue
 		}
-		seen = append(seen, st.process)
-		inside := n.inside || st.pgid == pgid
+		inside := n.inside || member
 		if inside && !st.zombie {
 			members = append(members, st.process)
 		}
 		for _, child := range childrenOf(n.pid) {
-			queue = append(queue, node{child, inside})
+			queue = append(queue, node{child, n.pid, inside})
 		}
 	}
-	if len(seen) > 1 {
-		p.dev.family.remember(seen[1:]...)
-	}
+	p.dev.family.remember(seen...)
 	return members
+}
+
+// roots returns where to look for a group's members: at its leader and the
+// leader's siblings, as shells make jobs. Without the leader it is the whole
+// tree.
+func (p *waitProbe) roots(pgid int) []int {
+	leader, err := readStat(procPath(pgid, "stat"))
+	if err != nil || leader.pgid != pgid || leader.sid != p.pid {
+		return []int{p.pid}
+	}
+	if pgid == p.pid {
+		return []int{pgid}
+	}
+	parent, err := readStat(procPath(leader.ppid, "stat"))
+	if err != nil || parent.sid != p.pid {
+		return []int{pgid} // an orphan; its like are found by the scan
+	}
+	roots := []int{pgid}
+	for _, pid := range childrenOf(leader.ppid) {
+		if group, err := unix.Getpgid(pid); err == nil && group == pgid && pid != pgid {
+			roots = append(roots, pid)
+		}
+	}
+	return roots
+}
+
+// hiddenStat is what can be told of a process whose folder in /proc is hidden
+// (hidepid). It fails when there is no such process.
+func hiddenStat(pid int) (procStat, error) {
+	pgid, err := unix.Getpgid(pid)
+	return procStat{process: process{identity: identity{pid: pid}, pgid: pgid}}, err
 }
 
 // childrenOf returns a process's children, from all of its threads. It is empty
@@ -374,7 +422,7 @@ func childrenOf(pid int) []int {
 	}
 	var children []int
 	for _, tid := range tasks {
-		data, err := os.ReadFile(procPath(pid, "task/"+strconv.Itoa(tid)+"/children"))
+		data, err := os.ReadFile(taskPath(pid, tid, "children"))
 		if err != nil {
 			continue
 		}
@@ -387,15 +435,19 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// scan returns members of the group that have left the tree because their
-// parents ended, and their descendants. It reads the whole process table, so
-// what it found is kept for a while.
+// scan returns who may read for the group outside of the tree. It reads the
+// whole process table, so what it found is kept for a while.
 func (p *waitProbe) scan(pgid int, known []process) []process {
 	now := time.Now()
 	if p.group != pgid {
 		p.group, p.since, p.orphans = pgid, now, nil
 	}
-	if now.Sub(p.since) >= orphanAge && now.Sub(p.scanned) >= scanDuty*p.scanCost {
+	pause := min(max(p.scanned.Sub(p.since), orphanAge), maxScanPause)
+	last := p.scanned
+	if last.Before(p.since) {
+		last = p.since
+	}
+	if now.Sub(last) >= pause && now.Sub(p.scanned) >= scanDuty*p.scanCost {
 		p.orphans = p.searchOrphans(pgid, known)
 		p.scanned = time.Now()
 		p.scanCost = p.scanned.Sub(now)
@@ -403,8 +455,12 @@ func (p *waitProbe) scan(pgid int, known []process) []process {
 	return p.orphans
 }
 
+// searchOrphans returns what belongs to this terminal and is not known yet:
+// members of the group whose parents have ended, with their descendants, and
+// servers without a terminal of their own that hold this one (tmux).
 func (p *waitProbe) searchOrphans(pgid int, known []process) []process {
-	all, err := systemTable().list()
+	family := p.dev.family
+	all, err := family.table.list()
 	if err != nil {
 		return nil
 	}
@@ -412,30 +468,66 @@ func (p *waitProbe) searchOrphans(pgid int, known []process) []process {
 	for _, q := range known {
 		inside[q.pid] = true
 	}
+	serves := func(q process) bool {
+		if q.tty != 0 || q.start < family.leader.start || q.pid == family.self || q.ppid == kernelThreads || !p.heldBy(q.pid) {
+			return false
+		}
+		family.mu.Lock()
+		defer family.mu.Unlock()
+		return family.owns(q, true)
+	}
 	var orphans []process
-	for grew := true; grew; {
+	for grew, first := true, true; grew; first = false {
 		grew = false
 		for _, q := range all {
-			if !inside[q.pid] && q.pid != p.pid && !q.zombie && (q.pgid == pgid || inside[q.ppid]) {
+			if inside[q.pid] || q.pid == p.pid || q.zombie {
+				continue
+			}
+			if q.pgid == pgid || inside[q.ppid] || first && serves(q) {
 				inside[q.pid], grew = true, true
 				orphans = append(orphans, q)
 			}
 		}
 	}
-	p.dev.family.remember(orphans...)
+	family.remember(orphans...)
 	return orphans
+}
+
+// heldBy tells whether a process has this terminal open.
+func (p *waitProbe) heldBy(pid int) (held bool) {
+	eachFile(pid, func(_ string, st *unix.Stat_t) bool {
+		held = fileIDOf(st) == p.dev.term.id
+		return !held
+	})
+	return held
+}
+
+// eachFile calls f for the open files of a process until it returns false.
+func eachFile(pid int, f func(number string, st *unix.Stat_t) bool) {
+	dir, err := os.Open(procPath(pid, "fd"))
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		var st unix.Stat_t
+		if unix.Stat(procPath(pid, "fd/"+name), &st) == nil && !f(name, &st) {
+			return
+		}
+	}
 }
 
 // evidence gathers what the threads of several processes show.
 type evidence struct {
 	probe *waitProbe
 	want  want
-	group int // the foreground group
 	depth int // of terminals within terminals
 
 	reading *backend.Wait // the first proof
 	hidden  *process      // a member of the group that may not be looked into
 	unknown bool          // something waits in a way that cannot be seen
+	seen    bool          // a member of the group was looked at
 	awake   bool          // a member of the group does something of its own
 	stopped *process      // a member of the group that is
 }
@@ -450,49 +542,66 @@ func (e *evidence) look(members []process) {
 }
 
 func (e *evidence) process(q process) {
+	member := q.pgid == e.want.group
+	e.seen = e.seen || member
 	if q.stopped {
-		if q.pgid == e.group && e.stopped == nil {
+		if member && e.stopped == nil {
 			e.stopped = &q
 		}
 		return
 	}
-	for _, tid := range taskIDs(q.pid) {
+	tids := taskIDs(q.pid)
+	if len(tids) == 0 {
+		_, err := hiddenStat(q.pid)
+		e.unknown = e.unknown || err == nil
+		return
+	}
+	// Threads that wait for one another are woken by one that does something. If
+	// all of them do, it is somebody else, or the kernel.
+	futile := true
+	for _, tid := range tids {
 		wait, f, err := e.thread(q, tid)
+		futile = futile && f.futex
 		switch {
 		case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-			if q.pgid == e.group && e.hidden == nil {
+			if member && e.hidden == nil {
 				e.hidden = &q
 			}
 			e.unknown = true
 			return
-		case err != nil: // it has ended
+		case err != nil:
+			// It has ended, or the system does not show what it waits for.
+			_, statErr := readStat(taskPath(q.pid, tid, "stat"))
+			e.unknown = e.unknown || statErr == nil
 		case f.terminal:
-			e.accept(q, wait)
+			e.accept(q, wait, f)
 			return
 		default:
 			e.unknown = e.unknown || f.unknown
-			e.awake = e.awake || q.pgid == e.group && !f.children
+			e.awake = e.awake || member && !f.children
 		}
 	}
+	e.unknown = e.unknown || futile
 }
 
 // thread examines one thread in the order that makes the answer safe: turns,
 // call, files and memory, the same call again, and not stopped.
 func (e *evidence) thread(q process, tid int) (w backend.Wait, f found, err error) {
-	s := &subject{pid: q.pid, tid: tid, dir: -1, tty: q.tty, ttyKnown: true}
+	live := &liveThread{pid: q.pid, tid: tid, dir: -1}
 	files := threadFiles{tid: tid, call: -1, run: -1}
 	defer files.close()
-	if files.call, err = unix.Open(s.path("syscall"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	if files.call, err = unix.Open(live.path("syscall"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		files.call = -1
 		return w, f, err
 	}
-	if files.run, err = unix.Open(s.path("schedstat"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+	if files.run, err = unix.Open(live.path("schedstat"), unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
 		files.run = -1
 	}
 	line, turns, err := files.read()
 	if err != nil || !line.blocked {
 		return w, f, err
 	}
+	s := &subject{source: live}
 	if f = s.examine(line, e.want); !f.terminal {
 		return w, f, nil
 	}
@@ -500,9 +609,14 @@ func (e *evidence) thread(q process, tid int) (w backend.Wait, f found, err erro
 	if err != nil || again != line {
 		return w, found{}, err
 	}
-	st, err := readStat(s.path("stat"))
+	st, err := readStat(live.path("stat"))
 	if err != nil || st.stopped {
 		return w, found{}, err
+	}
+	// A background job may wait, but the system stops it when it reads. Who
+	// belongs to another terminal, or none, may read.
+	if st.tty == e.want.terminal.rdev && st.pgid != st.tpgid {
+		return w, found{}, nil
 	}
 	name := st.name // by now: the row may be from before an exec
 	if tid != q.pid {
@@ -518,60 +632,84 @@ func (e *evidence) thread(q process, tid int) (w backend.Wait, f found, err erro
 	}, f, nil
 }
 
-// accept takes a proof, unless the reader only passes input on to a terminal of
-// its own (script, screen, expect): then what counts is who reads that one.
-func (e *evidence) accept(q process, w backend.Wait) {
-	inner, owns := innerTerminals(q.pid)
-	if !owns {
-		e.reading = &w
+// accept takes a proof, unless the reader only passes input on. Who drives
+// terminals of its own (script, screen, tmux, expect) passes it on to one of
+// them, and what counts is who reads that one. Of a connection to another
+// machine (ssh) the far end cannot be seen.
+func (e *evidence) accept(q process, w backend.Wait, f found) {
+	o := outletsOf(q.pid)
+	if !o.master {
+		if f.network || o.socket && e.transparent() {
+			e.unknown = true
+		} else {
+			e.reading = &w
+		}
 		return
 	}
+	var reading *backend.Wait
+	busy, unknown := false, false
 	below := e.probe.below(q.pid)
-	for _, rdev := range inner {
-		if e.depth == maxInner {
-			break
-		}
+	for _, rdev := range o.inner {
 		members, group := usersOf(rdev, below)
 		if len(members) == 0 {
 			continue
 		}
-		next := evidence{probe: e.probe, want: want{terminal: fileID{rdev: rdev}, rdevOnly: true}, group: group, depth: e.depth + 1}
-		next.look(members)
-		if next.reading != nil {
-			e.reading = next.reading
-			return
+		if e.depth == maxInner {
+			unknown = true
+			break
 		}
-		if !next.unknown {
-			return // seen: its terminal's programs are busy
+		next := evidence{probe: e.probe, want: want{terminal: fileID{rdev: rdev}, rdevOnly: true, group: group}, depth: e.depth + 1}
+		next.look(members)
+		switch {
+		case next.reading != nil:
+			reading = next.reading
+		case next.unknown:
+			unknown = true
+		default:
+			busy = true
 		}
 	}
-	e.unknown = true
+	switch {
+	case reading != nil && !busy && !unknown:
+		e.reading = reading
+	case reading != nil || !busy || unknown:
+		e.unknown = true // which of them gets the input cannot be told
+	}
 }
 
-// innerTerminals returns the devices of the terminals that a process drives.
-func innerTerminals(pid int) (devices []uint64, owns bool) {
-	dir, err := os.Open(procPath(pid, "fd"))
-	if err != nil {
-		return nil, false
+// transparent tells whether the terminal passes everything through unchanged in
+// both directions, as programs set it that connect to a terminal elsewhere.
+func (e *evidence) transparent() bool {
+	if e.depth > 0 {
+		return false // only the outermost terminal can be asked
 	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	for _, name := range names {
-		var st unix.Stat_t
-		if unix.Stat(procPath(pid, "fd/"+name), &st) != nil || uint64(st.Rdev) != ptmx {
-			// A master keeps the number of the device that opened it.
-			continue
+	m, err := e.probe.dev.term.modes()
+	return err == nil && !m.Canonical && !m.Echo && !m.Signals && !m.OutputProc
+}
+
+// outlets are the files by which a program may pass on what it reads.
+type outlets struct {
+	master bool     // it drives a terminal
+	inner  []uint64 // the devices of those
+	socket bool
+}
+
+func outletsOf(pid int) (o outlets) {
+	eachFile(pid, func(number string, st *unix.Stat_t) bool {
+		o.socket = o.socket || st.Mode&unix.S_IFMT == unix.S_IFSOCK
+		// A master keeps the number of the device that opened it.
+		if uint64(st.Rdev) != ptmx {
+			return true
 		}
-		owns = true
-		data, err := os.ReadFile(procPath(pid, "fdinfo/"+name))
-		if err != nil {
-			continue
+		o.master = true
+		if data, err := os.ReadFile(procPath(pid, "fdinfo/"+number)); err == nil {
+			if index, ok := parseTTYIndex(data); ok {
+				o.inner = append(o.inner, ptsDevice(index))
+			}
 		}
-		if index, ok := parseTTYIndex(data); ok {
-			devices = append(devices, ptsDevice(index))
-		}
-	}
-	return devices, owns
+		return true
+	})
+	return o
 }
 
 // ptsDevice is the device number of /dev/pts/N: 256 for each of eight majors.
@@ -582,13 +720,12 @@ func ptsDevice(index int) uint64 {
 
 func (p *waitProbe) below(pid int) []procStat {
 	var all []procStat
-	queue := childrenOf(pid)
-	for len(queue) > 0 {
-		next := queue[0]
-		queue = append(queue[1:], childrenOf(next)...)
-		if st, err := readStat(procPath(next, "stat")); err == nil && !st.zombie {
-			all = append(all, st)
-			p.dev.family.remember(st.process)
+	for queue := []int{pid}; len(queue) > 0; queue = queue[1:] {
+		for _, child := range childrenOf(queue[0]) {
+			if st, err := readStat(procPath(child, "stat")); err == nil && !st.zombie && st.ppid == queue[0] {
+				all, queue = append(all, st), append(queue, child)
+				p.dev.family.remember(st.process)
+			}
 		}
 	}
 	return all
@@ -619,7 +756,7 @@ func (e *evidence) conclude() backend.Wait {
 		return *e.reading
 	case e.hidden != nil && e.asksSecret():
 		return backend.Wait{State: backend.WaitReading, PID: e.hidden.pid, Program: e.hidden.name, Turns: turnsOf(e.hidden.pid)}
-	case e.unknown:
+	case e.unknown, !e.seen:
 		return backend.Wait{}
 	case e.stopped != nil && !e.awake:
 		return backend.Wait{State: backend.WaitStopped, PID: e.stopped.pid, Program: e.stopped.name}
@@ -684,10 +821,10 @@ func probeExactRead() error {
 		_ = cmd.Wait()
 	}()
 	pipe := fileIDOf(&st)
-	s := &subject{pid: cmd.Process.Pid, tid: cmd.Process.Pid, dir: -1}
+	s := &subject{source: &liveThread{pid: cmd.Process.Pid, tid: cmd.Process.Pid, dir: -1}}
 	for deadline := time.Now().Add(probeLimit); time.Now().Before(deadline); time.Sleep(probePause) {
 		var buf [256]byte
-		data, err := readProc(s.path("syscall"), buf[:])
+		data, err := s.read("syscall", buf[:])
 		if err != nil {
 			return fmt.Errorf("posix: a child's system call cannot be read (%w): %s", err, whyHidden(err))
 		}
@@ -705,10 +842,14 @@ func whyHidden(err error) string {
 		return "the kernel, or what stands in for it (gVisor), has no /proc/PID/syscall"
 	}
 	var buf [8]byte
-	if data, err := readProc("/proc/sys/kernel/yama/ptrace_scope", buf[:]); err == nil {
-		if scope := strings.TrimSpace(string(data)); scope == "2" || scope == "3" {
-			return "kernel.yama.ptrace_scope is " + scope + "; 0 or 1 allows it"
-		}
+	scope, _ := readProc("/proc/sys/kernel/yama/ptrace_scope", buf[:])
+	return whyRefused(strings.TrimSpace(string(scope)))
+}
+
+// whyRefused explains a refusal; scope is Yama's, empty where it is not used.
+func whyRefused(scope string) string {
+	if scope == "2" || scope == "3" {
+		return "kernel.yama.ptrace_scope is " + scope + "; 0 or 1 allows it"
 	}
 	return "a security module or the container's profile refuses access to other processes"
 }

@@ -16,18 +16,6 @@ import (
 	"github.com/shellstead/shellstead/backend"
 )
 
-// waits waits until InputWait reports the state, and returns the evidence.
-func (s *screen) waits(t testing.TB, state backend.WaitState) backend.Wait {
-	t.Helper()
-	var w backend.Wait
-	eventually(t, func() bool {
-		var err error
-		w, err = s.InputWait()
-		return err == nil && w.State == state
-	}, "state %d (last: %+v, output %q)", state, &w, s.output())
-	return w
-}
-
 // never checks that InputWait does not report a state while the program is in
 // the one situation that ready has established.
 func (s *screen) never(t testing.TB, state backend.WaitState) {
@@ -67,7 +55,12 @@ func TestInputWaitReading(t *testing.T) {
 		{"python poll with a limit", "python3", specOf("python3", "-c", "import select; p = select.poll(); p.register(0, 1); p.poll(300000)"), "python3", true},
 		{"python select", "python3", specOf("python3", "-c", "import select; select.select([0], [], [])"), "python3", false},
 		{"python epoll", "python3", specOf("python3", "-c", "import select; e = select.epoll(); e.register(0, 1); e.poll()"), "python3", false},
+		{"python epoll with a limit", "python3", specOf("python3", "-c", "import select; e = select.epoll(); e.register(0, 1); e.poll(300)"), "python3", false},
+		{"python epoll again and again", "python3", specOf("python3", "-c", "import select; e = select.epoll(); e.register(0, 1)\nwhile not e.poll(0.9): pass"), "python3", true},
 		{"python epoll in epoll", "python3", specOf("python3", "-c", "import select; e = select.epoll(); e.register(0, 1); f = select.epoll(); f.register(e, 1); f.poll()"), "python3", false},
+		{"python poll of epoll", "python3", specOf("python3", "-c", "import select; e = select.epoll(); e.register(0, 1); p = select.poll(); p.register(e, 1); p.poll()"), "python3", false},
+		{"python splice", "python3", specOf("python3", "-c", "import os, ctypes; ctypes.CDLL(None).splice(0, None, os.pipe()[1], None, ctypes.c_size_t(100), 0)"), "python3", false},
+		{"python without its first thread", "python3", shSpec(`python3 -c "$1"; exit`, firstThreadEnds), "python3", false},
 		{"python epoll on /dev/tty", "python3", specOf("python3", "-c", "import select; t = open('/dev/tty'); e = select.epoll(); e.register(t, 1); e.poll()"), "python3", false},
 		{"perl", "perl", specOf("perl", "-e", "<STDIN>"), "perl", false},
 		{"node", "node", specOf("node", "-i"), "node", false},
@@ -97,6 +90,12 @@ func TestInputWaitReading(t *testing.T) {
 	}
 }
 
+// firstThreadEnds is a program that goes on in its other thread.
+const firstThreadEnds = `
+import ctypes, os, sys, threading
+threading.Thread(target=sys.stdin.readline).start()
+ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)`
+
 // platform P4, P5, P8, P10: what must not be taken for waiting.
 func TestInputWaitBusy(t *testing.T) {
 	tests := []struct {
@@ -111,6 +110,8 @@ func TestInputWaitBusy(t *testing.T) {
 		{"node timer", "node", specOf("node", "-e", "console.log('ready'); setTimeout(() => {}, 1e6)")},
 		{"python writer", "python3", specOf("python3", "-c", "import select; print('ready', flush=True); select.select([], [], [0], 300)")},
 		{"python poll for output", "python3", specOf("python3", "-c", "import select, os; r, w = os.pipe(); p = select.poll(); p.register(r, 1); p.register(0, 0); print('ready', flush=True); p.poll()")},
+		// n_tty stops a job that reads in the background, but lets it wait.
+		{"job in the background", "python3", specOf("bash", "-c", `set -m; python3 -c 'import select; print("ready", flush=True); select.select([0], [], [])' & set +m; while :; do :; done`)},
 		{"script without a reader", "script", shSpec("script -qc 'echo rea\"\"dy; sleep 300' /dev/null; exit")},
 	}
 	for _, tt := range tests {
@@ -120,6 +121,130 @@ func TestInputWaitBusy(t *testing.T) {
 			s.shows(t, "ready")
 			s.waits(t, backend.WaitBusy)
 			s.never(t, backend.WaitReading)
+		})
+	}
+}
+
+// What may be a wait for the terminal, but cannot be seen to be one.
+func TestInputWaitUnknown(t *testing.T) {
+	tests := []struct{ name, script string }{
+		// Its lock may be released, and its ring filled, by anybody.
+		{"futex", "import threading; l = threading.Lock(); l.acquire(); print('ready', flush=True); l.acquire()"},
+		// platform A11: a client of a server elsewhere passes on what it reads.
+		{"connection", `
+import select, socket
+a = socket.create_server(('127.0.0.1', 0))
+b = socket.create_connection(a.getsockname())
+print('ready', flush=True)
+select.select([0, b], [], [])`},
+		{"connection in an epoll set", `
+import select, socket
+a = socket.create_server(('127.0.0.1', 0))
+b = socket.create_connection(a.getsockname())
+e = select.epoll()
+e.register(b, 1)
+e.register(0, 1)
+print('ready', flush=True)
+e.poll()`},
+		// docker and kubectl read in one thread and have the connection in another.
+		{"connection of a transparent terminal", `
+import os, socket, tty
+a, b = socket.socketpair()
+tty.setraw(0)
+os.write(1, b'ready')
+os.read(0, 1)`},
+		{"epoll within epoll within epoll", `
+import select
+inner = select.epoll()
+inner.register(0, 1)
+for _ in range(3):
+    outer = select.epoll()
+    outer.register(inner, 1)
+    inner, kept = outer, inner
+    globals()[str(outer)] = kept
+print('ready', flush=True)
+inner.poll()`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			requires(t, "python3")
+			s := open(t, specOf("python3", "-c", tt.script))
+			s.shows(t, "ready")
+			s.waits(t, backend.WaitUnknown)
+			s.never(t, backend.WaitReading)
+		})
+	}
+}
+
+// program compiles a C program.
+func program(t *testing.T, source string, flags ...string) string {
+	t.Helper()
+	requires(t, "gcc")
+	dir := t.TempDir()
+	file, binary := filepath.Join(dir, "r.c"), filepath.Join(dir, "r")
+	require.NoError(t, os.WriteFile(file, []byte(source), 0o600))
+	if out, err := exec.Command("gcc", append(flags, "-o", binary, file)...).CombinedOutput(); err != nil {
+		t.Skipf("this compiler does not make the program: %s", out)
+	}
+	return binary
+}
+
+// platform P14, A7: an io_uring holds reads that no system call names, whether
+// its program waits for the ring itself or by way of an epoll set.
+func TestInputWaitOfRing(t *testing.T) {
+	const source = `
+#include <linux/io_uring.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+	struct io_uring_params p;
+	static char buf[64];
+	memset(&p, 0, sizeof p);
+	int ring = syscall(SYS_io_uring_setup, 4, &p);
+	if (ring < 0) { puts("refused"); fflush(stdout); pause(); }
+	char *sq = mmap(0, p.sq_off.array + p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQ_RING);
+	struct io_uring_sqe *e = mmap(0, p.sq_entries * sizeof *e, PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+	memset(e, 0, sizeof *e);
+	e->opcode = IORING_OP_READ;
+	e->flags = argv[1][0] == 'a' ? IOSQE_ASYNC : 0;
+	e->addr = (unsigned long)buf;
+	e->len = sizeof buf;
+	*(unsigned *)(sq + p.sq_off.array) = 0;
+	__atomic_store_n((unsigned *)(sq + p.sq_off.tail), 1, __ATOMIC_RELEASE);
+	syscall(SYS_io_uring_enter, ring, 1, 0, 0, NULL, 0);
+	puts("ready");
+	fflush(stdout);
+	if (argv[1][0] == 'e') {
+		struct epoll_event v = { .events = EPOLLIN };
+		int set = epoll_create1(0);
+		epoll_ctl(set, EPOLL_CTL_ADD, ring, &v);
+		epoll_wait(set, &v, 1, -1);
+	} else if (argv[1][0] == 'p') {
+		struct pollfd f = { ring, POLLIN, 0 };
+		poll(&f, 1, -1);
+	} else {
+		syscall(SYS_io_uring_enter, ring, 0, 1, IORING_ENTER_GETEVENTS, NULL, 0);
+	}
+	return 0;
+}`
+	binary := program(t, source)
+	for _, how := range []string{"enter", "async", "poll", "epoll"} {
+		t.Run(how, func(t *testing.T) {
+			s := open(t, specOf(binary, map[string]string{"enter": "w", "async": "a", "poll": "p", "epoll": "e"}[how]))
+			eventually(t, func() bool { return strings.Contains(s.output(), "re") }, "the ring")
+			if strings.Contains(s.output(), "refused") {
+				t.Skip("this kernel gives no io_uring")
+			}
+			s.waits(t, backend.WaitUnknown)
+			s.never(t, backend.WaitReading)
+			s.types(t, "x\n")
+			assert.Equal(t, code(0), s.ends(t).Code, "it did read")
 		})
 	}
 }
@@ -186,27 +311,21 @@ func TestInputWaitWithBackgroundReader(t *testing.T) {
 
 // platform P13, A3: a 32-bit program counts its calls differently.
 func TestInputWaitOf32BitProgram(t *testing.T) {
-	gcc := need(t, "gcc")
-	dir := t.TempDir()
-	source, program := filepath.Join(dir, "r.c"), filepath.Join(dir, "r")
-	require.NoError(t, os.WriteFile(source, []byte(`
+	binary := program(t, `
 void _start(void) {
 	char c;
 	long r;
 	for (;;) __asm__ volatile("int $0x80" : "=a"(r) : "a"(3), "b"(0), "c"(&c), "d"(1) : "memory");
-}`), 0o600))
-	if out, err := exec.Command(gcc, "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-o", program, source).CombinedOutput(); err != nil {
-		t.Skipf("this compiler makes no 32-bit programs: %s", out)
-	}
-	check := exec.Command(program)
+}`, "-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie")
+	check := exec.Command(binary)
 	if err := check.Start(); err != nil {
 		t.Skipf("this kernel runs no 32-bit programs: %v", err)
 	}
 	require.NoError(t, check.Process.Kill())
 	_ = check.Wait()
-	s := open(t, shSpec(program+"; exit"))
+	s := open(t, shSpec(binary+"; exit"))
 	assert.Equal(t, "r", s.waits(t, backend.WaitReading).Program)
-	direct := open(t, specOf(program))
+	direct := open(t, specOf(binary))
 	direct.readsTerminal(t)
 }
 
@@ -231,19 +350,19 @@ func init() {
 			}
 		}()
 		state, program := backend.WaitUnknown, ""
-		for deadline := time.Now().Add(patience / 4); time.Now().Before(deadline); time.Sleep(tick) {
+		for deadline := time.Now().Add(patience / 8); time.Now().Before(deadline); time.Sleep(tick) {
 			w, err := dev.InputWait()
-			if err == nil && w.State == backend.WaitReading {
-				state, program = w.State, w.Program
-				break
+			if err != nil {
+				panic(err)
 			}
-			if err == nil && w.State == backend.WaitUnknown && os.Getenv("ECHO") != "1" && time.Until(deadline) < patience/4-time.Second {
-				break // it has been at its prompt for long
+			state, program = w.State, w.Program
+			if state == backend.WaitReading {
+				break
 			}
 		}
 		_, calls := os.ReadFile(procPath(dev.PID(), "syscall"))
 		err = dev.Terminate(context.Background(), time.Second)
-		os.Stdout.WriteString(map[backend.WaitState]string{backend.WaitReading: "reading ", backend.WaitUnknown: "unknown "}[state] + program)
+		os.Stdout.WriteString(stateNames[state] + " " + program)
 		if calls != nil {
 			os.Stdout.WriteString(" hidden")
 		}
@@ -256,29 +375,38 @@ func init() {
 // platform P2, A2, A12: a set-uid program hides its calls; its password prompt
 // shows in the terminal's modes, where the terminal had echo before.
 func TestInputWaitOfSetuidProgram(t *testing.T) {
-	need(t, "su")
-	setpriv := need(t, "setpriv")
-	if os.Getuid() != 0 {
-		t.Skip("becoming another user takes root")
-	}
-	self, err := os.Executable()
-	require.NoError(t, err)
-	open, err := os.MkdirTemp("/var/tmp", "posix") // the build folder is root's
-	require.NoError(t, err)
-	defer os.RemoveAll(open)
-	require.NoError(t, os.Chmod(open, 0o755))
-	binary, err := os.ReadFile(self)
-	require.NoError(t, err)
-	copied := filepath.Join(open, "test")
-	require.NoError(t, os.WriteFile(copied, binary, 0o755))
+	requires(t, "su")
 	for echo, want := range map[string]string{"1": "reading su hidden", "0": "unknown  hidden"} {
-		cmd := exec.Command(setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", copied)
-		cmd.Dir = "/"
-		cmd.Env = []string{"PATH=/usr/bin:/bin", "ECHO=" + echo, roleVariable + "=su", "TMPDIR=/tmp"}
+		cmd := unprivileged(t)
+		cmd.Env = append(cmd.Env, "ECHO="+echo, roleVariable+"=su")
 		cmd.Stderr = os.Stderr // a coverage build warns there
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
 		assert.Equal(t, want, string(out))
+	}
+}
+
+// platform A2c: where /proc hides other users' processes, and even a folder of
+// one is not there.
+func TestInputWaitWithHiddenProcesses(t *testing.T) {
+	requires(t, "su", "unshare", "mount")
+	for _, hide := range []string{"1", "2"} {
+		plain := unprivileged(t)
+		if err := exec.Command("unshare", "-m", "mount", "-t", "proc", "-o", "hidepid="+hide, "proc", "/proc").Run(); err != nil {
+			t.Skipf("a private /proc cannot be mounted here: %v", err)
+		}
+		args := append([]string{"-m", "sh", "-c", `mount -t proc -o hidepid="$0" proc /proc && exec "$@"`, hide}, plain.Args...)
+		cmd := exec.Command("unshare", args...)
+		cmd.Env = append(plain.Env, "ECHO=1", roleVariable+"=su")
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, "unknown  hidden", string(out), "hidepid=%s", hide)
+
+		cmd = exec.Command("unshare", append(args, "-test.run=^TestInputWait(Reading|Busy)$/^(read|cat|script)")...)
+		cmd.Env = plain.Env
+		out, err = cmd.CombinedOutput()
+		require.NoError(t, err, "one's own programs show: %s", out)
 	}
 }
 

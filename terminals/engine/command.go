@@ -89,7 +89,7 @@ func (s *session) reserve(op *operation) error {
 		return err
 	}
 	if s.op != nil {
-		return &terminals.Error{Code: terminals.SendActive, Message: "the session is busy with an earlier input; wait for it, or interrupt it"}
+		return errBusy()
 	}
 	s.op = op
 	if op.kind == opCommand {
@@ -97,6 +97,10 @@ func (s *session) reserve(op *operation) error {
 		op.seq = s.seq
 	}
 	return nil
+}
+
+func errBusy() error {
+	return &terminals.Error{Code: terminals.SendActive, Message: "the session is busy with an earlier input; wait for it, or interrupt it"}
 }
 
 // abandon ends an operation that never reached the shell.
@@ -113,9 +117,11 @@ func (s *session) deliverCommand(ctx context.Context, op *operation, text string
 	}
 	// A program may have left the terminal in other modes, and unread input:
 	// neither is this command's.
-	if m, err := s.dev.Modes(); err == nil && m != s.launch.Modes && !s.launch.OwnModes {
-		if err := s.dev.SetModes(s.launch.Modes); err != nil {
-			return err
+	if !s.launch.OwnModes {
+		if m, err := s.dev.Modes(); err == nil && m != s.launch.Modes {
+			if err := s.dev.SetModes(s.launch.Modes); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.dev.FlushInput(); err != nil {
@@ -142,10 +148,8 @@ func (s *session) deliverCommand(ctx context.Context, op *operation, text string
 
 // deliver carries a delivery to the shell.
 func (s *session) deliver(ctx context.Context, d dialect.Delivery) error {
-	for _, f := range d.Files {
-		if err := os.WriteFile(filepath.Join(s.dir, f.Name), f.Data, 0o600); err != nil {
-			return fmt.Errorf("the command could not be handed to the shell (free the disk, or set TMPDIR): %w", err)
-		}
+	if err := writeFiles(s.dir, d.Files); err != nil {
+		return err
 	}
 	if len(d.Channel) > 0 {
 		ch := s.dev.Channel()
@@ -159,6 +163,16 @@ func (s *session) deliver(ctx context.Context, d dialect.Delivery) error {
 	if len(d.Terminal) > 0 {
 		if _, err := s.dev.Write(ctx, d.Terminal); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// writeFiles puts private files into a session's folder.
+func writeFiles(dir string, files []dialect.File) error {
+	for _, f := range files {
+		if err := os.WriteFile(filepath.Join(dir, f.Name), f.Data, 0o600); err != nil {
+			return fmt.Errorf("the command could not be handed to the shell (free the disk, or set TMPDIR): %w", err)
 		}
 	}
 	return nil
@@ -212,7 +226,7 @@ func (r *commandRun) news() (*terminals.CommandResult, <-chan struct{}) {
 		op.reported = true
 		res = terminals.CommandResult{State: terminals.ShellStuck, Status: s.status}
 	case op.waiting != nil && !op.reported:
-		op.reported = true
+		op.reported, op.askedFor = true, true
 		res = terminals.CommandResult{State: terminals.Waiting, Status: s.status, NeedsInput: op.waiting, Cwd: s.last.Cwd}
 	default:
 		return nil, op.bell
@@ -244,7 +258,11 @@ func (r *commandRun) Settled() <-chan struct{} { return r.op.end }
 func (r *commandRun) Interrupt(ctx context.Context) error {
 	defer r.watch()()
 	s, op := r.s, r.op
-	op.interrupted.Store(true)
+	s.mu.Lock()
+	if !op.interrupted.Swap(true) {
+		op.hit = op.waiting
+	}
+	s.mu.Unlock()
 	for !op.started.Load() {
 		// A signal before the shell has read the command would hit the shell at
 		// its prompt, and then the command would run. Dropping the unread text
@@ -293,7 +311,13 @@ func (op *operation) interruptUntilOver(ctx context.Context, s *session) error {
 			if n, err := s.dev.PendingOutput(); err == nil && n > 0 {
 				quiet = false
 			}
-			if quiet && sent.Sub(op.began) < youngFor {
+			if !quiet {
+				continue
+			}
+			if op.kind == opCommand {
+				s.interruptMissed(ctx, op)
+			}
+			if sent.Sub(op.began) < youngFor {
 				break
 			}
 		}
@@ -324,6 +348,19 @@ func (s *session) interrupt(ctx context.Context, op *operation) error {
 	return err
 }
 
+// interruptMissed interrupts those who missed it, where that can be seen.
+func (s *session) interruptMissed(ctx context.Context, op *operation) {
+	dev, ok := s.dev.(backend.MissedInterrupter)
+	if !ok || op.returning(s) || !s.beginSettling(op) {
+		return
+	}
+	if _, err := dev.InterruptMissed(ctx); err != nil {
+		s.log.Debug("interrupt of who missed it", "error", err)
+	}
+	s.settle(op)
+	s.schedule(0)
+}
+
 // returning tells whether a mark says that the shell is on its way to its
 // prompt, and nothing yet that the mark was not to be believed.
 func (op *operation) returning(s *session) bool {
@@ -341,7 +378,7 @@ func (s *session) interruptKeys(ctx context.Context, op *operation) error {
 		if over, err := op.pause(ctx, interruptEvery); over || err != nil {
 			return err
 		}
-		if w, err := s.dev.ShellWait(); err != nil || w.State != backend.WaitReading || w.Channel {
+		if w, err := s.dev.ShellWait(); err != nil || w.State != backend.WaitReading || w.Channel || w.Site == s.promptSite {
 			return nil
 		}
 	}

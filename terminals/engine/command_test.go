@@ -362,12 +362,34 @@ func TestCommandDoneWithoutPrompt(t *testing.T) {
 		c := f.command()
 		f.dev.home()
 		f.dev.say("out" + f.mark("D;1;2;/") + "[hook]\nlate\n")
-		pass(poll)
+		pass(2 * poll)
+		assert.False(t, isDone(c.Settled()), "the mark may still come")
+		pass(10 * poll)
 		code(t, 2, c.completed())
 		assert.Equal(t, "out", c.output())
 		f.unsolicited("") // another prompt than the shell's own
-		f.command()
+		c = f.command()
 		assert.Equal(t, "run 2 2\n", f.dev.written()[1], "there is nothing to repair")
+		f.dev.home()
+		f.dev.say(f.mark("D;2;0;/"))
+		pass(poll)
+		code(t, 0, c.completed()) // this shell's prompts have no mark
+	})
+}
+
+// A busy host reads the prompt's mark long after the shell is seen at its
+// prompt: what came before it is not lost.
+func TestCommandPromptIsReadLate(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command)
+		c := f.command()
+		f.dev.home()
+		f.dev.say("out" + f.mark("D;1;2;/") + "[hook]\nlate\n")
+		pass(2 * poll)
+		f.dev.say(f.mark("A;1;2"))
+		code(t, 2, c.completed())
+		assert.Equal(t, "out", c.output())
+		f.unsolicited("late\n")
 	})
 }
 
@@ -447,6 +469,29 @@ func TestCommandOutputBeforeTheStart(t *testing.T) {
 		assert.Equal(t, "out\n", c.output())
 		f.unsolicited("idle\n")
 		f.unsolicited("")
+	})
+}
+
+// What background jobs print while the shell answers a question about its status
+// is kept, wherever it falls.
+func TestCommandOutputAroundAnAnswer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command)
+		c := f.command()
+		f.dev.home()
+		f.dev.set(func() { f.dev.pendingOut = 3 })
+		f.dev.say("out" + f.mark("D;1;0;/") + "a\n")
+		for len(f.dev.written()) < 2 {
+			pass(poll)
+		}
+		require.Contains(t, f.dev.written()[1], "resync")
+		f.dev.say("b\n")
+		assert.False(t, isDone(c.Settled()), "more is unread")
+		f.dev.set(func() { f.dev.pendingOut = 0 })
+		pass(10 * poll)
+		c.completed()
+		assert.Equal(t, "out", c.output())
+		f.unsolicited("a\nb\n")
 	})
 }
 

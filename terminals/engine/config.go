@@ -119,6 +119,9 @@ func New(cfg Config, driver backend.Driver, d dialect.Dialect) (terminals.Backen
 	if err := cfg.fill(); err != nil {
 		return nil, err
 	}
+	if cfg.ShellPath == "" && len(d.Programs()) == 0 {
+		return nil, invalid("shellPath of the backend %q must name a program: shellDialect %s has none of its own", cfg.Type, d.Name())
+	}
 	return &opener{cfg: cfg, driver: driver, dialect: d}, nil
 }
 
@@ -143,26 +146,6 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 		return nil, err
 	}
 	cfg := o.cfg
-	secret := make([]byte, 16)
-	rand.Read(secret)
-	command := setup.Mode == terminals.Command
-	shell, err := o.dialect.New(dialect.Setup{CommandMode: command, Secret: hex.EncodeToString(secret), Args: cfg.ShellArgs})
-	if err != nil {
-		return nil, err
-	}
-	launch := shell.Launch()
-
-	ambient := cfg.Ambient
-	if ambient == nil {
-		ambient = os.Environ()
-	}
-	layers := [][]string{shellenv.Unset(shellenv.Scrub(ambient), launch.Unset, cfg.CaseInsensitiveEnv), plainEnv}
-	if command {
-		layers = append(layers, commandEnv)
-	}
-	layers = append(layers, launch.Env, cfg.Env, setup.Env)
-	env := shellenv.Merge(cfg.CaseInsensitiveEnv, layers...)
-
 	path, err := o.shellPath()
 	if err != nil {
 		return nil, err
@@ -176,10 +159,35 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 	if err != nil {
 		return nil, fmt.Errorf("no private folder for the shell (set TMPDIR to a writable folder): %w", err)
 	}
+	secret := make([]byte, 16)
+	rand.Read(secret)
+	command := setup.Mode == terminals.Command
+	shell, err := o.dialect.New(dialect.Setup{CommandMode: command, Secret: hex.EncodeToString(secret), Args: cfg.ShellArgs, Dir: dir, Rewrites: o.driver.Capabilities().Rewrites})
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, &terminals.Error{Code: terminals.Unsupported, Message: fmt.Sprintf("the backend %q cannot start such a session", cfg.Type), Err: err}
+	}
+	launch := shell.Launch()
+	if err := writeFiles(dir, launch.Files); err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+
+	ambient := cfg.Ambient
+	if ambient == nil {
+		ambient = os.Environ()
+	}
+	layers := [][]string{shellenv.Unset(shellenv.Scrub(ambient), launch.Unset, cfg.CaseInsensitiveEnv), plainEnv}
+	if command {
+		layers = append(layers, commandEnv)
+	}
+	layers = append(layers, launch.Env, cfg.Env, setup.Env)
+	env := shellenv.Merge(cfg.CaseInsensitiveEnv, layers...)
+
 	spec := backend.Spec{
 		Path: path, Args: launch.Args, Env: env, Dir: setup.Cwd,
 		Rows: cfg.Rows, Cols: max(cfg.Cols, launch.MinCols), Modes: launch.Modes,
-		SeparateDescriptors: launch.SeparateDescriptors, Remove: []string{dir},
+		SeparateDescriptors: launch.SeparateDescriptors, OutputPipe: launch.OutputPipe, Remove: []string{dir},
 	}
 	if launch.Bootstrap != nil {
 		spec.Channel = &backend.Channel{Bootstrap: launch.Bootstrap, Keep: launch.KeepChannel}
@@ -201,16 +209,21 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 	}
 	s := &session{
 		cfg: cfg, dev: dev, shell: shell, launch: launch, dir: dir, command: command, path: path, language: o.dialect.Name(),
-		split:  screen.NewSplitter(marker.Prefix, marker.End, marker.Max),
-		scr:    screen.New(scrollback),
-		exited: make(chan struct{}), readDone: make(chan struct{}),
+		markers: len(marker.Prefix) > 0,
+		split:   screen.NewSplitter(marker.Prefix, marker.End, marker.Max),
+		scr:     screen.New(scrollback),
+		exited:  make(chan struct{}), readDone: make(chan struct{}),
 		log: cfg.Logger.With("session", setup.ID),
 	}
-	s.exact = o.driver.Capabilities().ExactRead
+	caps := o.driver.Capabilities()
+	s.exact, s.maxLine = caps.ExactRead, caps.MaxLine
 	s.probe = time.AfterFunc(time.Hour, s.onTimer)
 	s.probe.Stop()
 	if err := s.start(ctx, startCtx); err != nil {
 		return nil, s.rollBack(ctx, err)
+	}
+	for _, f := range launch.Files {
+		os.Remove(filepath.Join(dir, f.Name))
 	}
 	return s, nil
 }

@@ -6,15 +6,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"runtime"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/screen"
 )
 
 // Pauses between probes of an undecided operation, counted from its last
 // output; further ones are PollInterval.
-var backOff = []time.Duration{2 * time.Millisecond, 8 * time.Millisecond, 32 * time.Millisecond}
+var backOff = []time.Duration{
+	2 * time.Millisecond, 4 * time.Millisecond, 8 * time.Millisecond, 16 * time.Millisecond, 32 * time.Millisecond,
+}
 
 const (
 	// spinProbes is how often a prompt's marker is followed by a probe without a
@@ -86,9 +92,12 @@ func (s *session) decide(edge bool) {
 	again := true
 	switch op.kind {
 	case opStart:
-		s.decideStart(op)
+		s.decideStart(op, edge)
 	case opCommand:
 		again = s.decideCommand(op, edge)
+		if a := s.activeAnswer(); a != nil {
+			again = s.decideSend(a, edge) || again
+		}
 	case opSend:
 		again = s.decideSend(op, edge)
 	}
@@ -160,7 +169,13 @@ func (s *session) atPromptSoon() (yes, known bool) {
 
 // decideStart publishes a shell that is at its first prompt and learns where
 // that is: no foreign code has run in the shell yet.
-func (s *session) decideStart(op *operation) {
+func (s *session) decideStart(op *operation, edge bool) {
+	if !s.markers {
+		if !edge {
+			s.decideUnmarked(op)
+		}
+		return
+	}
 	if !op.prompt.set || !s.command && !s.promptShown(op) || !s.shellForeground() {
 		return
 	}
@@ -176,6 +191,22 @@ func (s *session) decideStart(op *operation) {
 		}
 	}
 	s.finish(op)
+}
+
+// decideUnmarked publishes a program without markers: it waits for input, or it
+// is silent after it has printed something.
+func (s *session) decideUnmarked(op *operation) {
+	w, err := s.dev.InputWait()
+	ready := err == nil && w.State == backend.WaitReading && s.confirmed(op, w)
+	if !ready && time.Since(op.lastOutput) >= s.cfg.IdleSilence {
+		s.mu.Lock()
+		text, _ := s.scr.Text(screen.Position(0), s.cfg.MaxReadBytes)
+		s.mu.Unlock()
+		ready = strings.TrimSpace(text) != ""
+	}
+	if ready {
+		s.finish(op)
+	}
 }
 
 // decideCommand returns whether to probe again by itself.
@@ -196,7 +227,7 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 		if !known {
 			yes, refuted = s.unprovedPrompt(op)
 		}
-		if yes && known && s.doubtful(op) {
+		if yes && known && (s.promptComing(op) || s.doubtful(op)) {
 			return true
 		}
 		switch {
@@ -220,6 +251,29 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 	s.decideLost(op)
 	if s.active() == op {
 		s.decideWaiting(op)
+	}
+	return true
+}
+
+// promptComing tells whether the prompt's mark is still to come from a shell that
+// is at its prompt: it was printed before the shell began to read, but the host
+// may be late to read it. What lies between the marks can only be told apart
+// with both of them.
+func (s *session) promptComing(op *operation) bool {
+	complete := op.prompt.set
+	if op.answer.set {
+		complete = op.prompted
+	}
+	if complete {
+		s.unprompted = false
+		return false
+	}
+	if op.homeSince.Before(op.markTime) {
+		op.homeSince = time.Now()
+	}
+	if s.unprompted || time.Since(op.homeSince) >= refuteAfter {
+		s.unprompted = true
+		return false
 	}
 	return true
 }
@@ -328,7 +382,13 @@ func (s *session) resync(seq uint64) error {
 	}
 	if len(d.Terminal) > 0 {
 		quiet := s.launch.Modes
-		quiet.Echo = false // until the next command sets the modes
+		if s.launch.OwnModes {
+			var err error
+			if quiet, err = s.dev.Modes(); err != nil {
+				return err
+			}
+		}
+		quiet.Echo = false // until the next command, or the shell, sets the modes
 		if err := s.dev.SetModes(quiet); err != nil {
 			return err
 		}
@@ -345,7 +405,7 @@ func (s *session) decideWaiting(op *operation) {
 		return
 	}
 	shell := w.PID == s.dev.PID()
-	waits := w.State == backend.WaitReading && !w.Timed && !(shell && !w.Channel && w.Site == s.promptSite)
+	waits := w.State == backend.WaitReading && !w.Timed && !s.atRest(w)
 	stuck := w.State == backend.WaitStopped && shell
 	if waits {
 		if n, err := s.dev.PendingInput(); err == nil && n > 0 {
@@ -385,16 +445,31 @@ func (s *session) decideWaiting(op *operation) {
 
 func (s *session) needsInput(w backend.Wait) *terminals.NeedsInput {
 	n := &terminals.NeedsInput{Kind: terminals.LineInput, Program: w.Program, PID: w.PID}
-	if m, err := s.dev.Modes(); err == nil {
-		switch {
-		case !m.Canonical:
-			n.Kind = terminals.KeyInput
-		case !m.Echo:
-			n.Kind = terminals.SecretInput
-		}
-	}
 	s.mu.Lock()
 	n.Prompt = s.scr.LastLine()
+	if s.scr.AltScreen() && utf8.RuneCountInString(n.Prompt) > s.cfg.Cols {
+		n.Prompt = "" // a whole screen, written without line ends
+	}
+	if w.Prompt != "" {
+		n.Prompt = w.Prompt // the terminal's text is not the output
+	}
 	s.mu.Unlock()
+	m, err := s.dev.Modes()
+	if err != nil {
+		return n
+	}
+	ask := dialect.AskUnknown
+	if s.launch.Asks != nil && w.PID == s.dev.PID() {
+		ask = s.launch.Asks(m, n.Prompt)
+	}
+	switch {
+	case ask == dialect.AskLine:
+	case ask == dialect.AskSecret:
+		n.Kind = terminals.SecretInput
+	case !m.Canonical:
+		n.Kind = terminals.KeyInput
+	case !m.Echo:
+		n.Kind = terminals.SecretInput
+	}
 	return n
 }

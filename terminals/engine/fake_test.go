@@ -324,6 +324,8 @@ func (d *device) PendingOutput() (int, error) {
 	return d.pendingOut + len(d.out), nil // chunks, which is as good
 }
 
+func (d *device) Consumed() {}
+
 func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {
 	if programToo {
 		d.set(func() { d.signals = append(d.signals, "program SIGINT") })

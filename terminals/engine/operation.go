@@ -48,15 +48,19 @@ type operation struct {
 	sealed   bool                  // it is about to complete: no further signal
 	early    []byte                // what came before the program began
 	markedAt time.Time             // when a done or prompt mark came
+	askedFor bool                  // a program of it was reported to wait
+	hit      *terminals.NeedsInput // who waited when it was interrupted first
 
 	lastOutput time.Time // of the newest byte; the start when there is none; set under mu too
 	probes     int       // since then
 	candidate  backend.Wait
 	since      time.Time // of the candidate
+	due        int64     // session.fed once all is processed that was printed before it
 	homeSince  time.Time // since when the shell is back at all
 	nextProbe  time.Time // when the timer fires
 	lostSince  time.Time // since when the shell is back without a mark
 	promptEnd  screen.Position
+	doneAt     screen.Position // where the newest done mark came
 
 	// A command's.
 	seq         uint64
@@ -73,7 +77,7 @@ type operation struct {
 	asks        int
 	prompted    bool   // the answer's prompt mark came
 	answer      mark   // to that
-	aside       []byte // between the answer's done and prompt
+	aside       []byte // between the answer's done and prompt marks
 	head        []byte // before the start mark
 	held        []byte // the end of the output, perhaps the shell's own
 	recent      []byte // the last byte that was handed on
@@ -82,12 +86,21 @@ type operation struct {
 	noise       []byte // between done and prompt
 	pending     []byte // after the newest of both
 	markTime    time.Time
+	received    int64  // output so far, in bytes
+	seen        []span // of that, what sends have taken and is not handed on yet
 
 	// A send's.
+	answers    *operation      // the command of whose program it answers; nil in an interactive session
+	forCommand bool            // output and end stay that command's
+	late       bool            // its write was ended before all was typed, for its deadline
+	outrun     bool            // or because the command it answers is about to complete
 	ctx        context.Context // ends with the send or its cancellation
 	cancel     context.CancelCauseFunc
 	deadline   *time.Timer
 	from       screen.Position
+	shown      screen.Position // what Output has returned so far; under mu, like rest
+	rest       string          // of a send that is over: what Output has not returned
+	restCut    bool
 	before     backend.Wait // who waited before the input was typed
 	left       bool         // that wait was left since
 	typed      bool         // the write has begun
@@ -140,10 +153,17 @@ func (s *session) finish(op *operation) {
 // is in flight: settle does it then. The caller holds feeding and mu.
 func (s *session) end(op *operation) {
 	op.over = true
-	s.free(op)
 	s.probe.Stop()
 	close(op.end)
 	op.ring()
+	if a := s.answering; a != nil && a.answers == op && !a.over {
+		reason := terminals.StdinRead // the shell is back at its prompt
+		if op.result.State == terminals.ShellEnded {
+			reason = terminals.SessionExit
+		}
+		s.concludeSend(a, reason, nil)
+	}
+	s.free(op)
 }
 
 // beginSettling announces a signal of op, which the session stays reserved for.
@@ -169,16 +189,29 @@ func (s *session) settle(op *operation) {
 // free lets the session take another operation once op is over and settled. The
 // caller holds mu.
 func (s *session) free(op *operation) {
-	if s.op == op && op.over && op.settling == 0 {
+	switch {
+	case !op.over || op.settling > 0:
+	case s.answering == op:
+		s.answering = nil
+		s.free(op.answers)
+	case s.op == op && s.answering == nil:
 		s.op = nil
 	}
 }
 
 // seal is called before op completes: from then on it signals nobody, who might
-// be the next command. It is false while a signal is in flight.
+// be the next command. It is false while a signal is in flight, or the write of
+// an answer, of which the shell would get the rest.
 func (s *session) seal(op *operation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a := s.answering; a != nil && a.settling > 0 {
+		if !a.written && !a.late && time.Since(op.markTime) > refuteAfter {
+			a.late, a.outrun = true, true // the rest is read by nobody
+			a.cancel(errLate)
+		}
+		return false
+	}
 	op.sealed = op.settling == 0
 	return op.sealed
 }
@@ -202,13 +235,14 @@ func (s *session) settleExit(op *operation) {
 
 // write takes a command's raw output.
 func (op *operation) write(s *session, p []byte) {
+	op.received += int64(len(p))
 	switch {
 	case !op.started.Load():
 		op.head = append(op.head, p...)
 		if len(op.head) > maxPending {
 			op.begin(s)
 		}
-	case op.answer.set && op.answer.Kind == dialect.Done:
+	case op.answer.set && !op.prompted:
 		op.aside = append(op.aside, p...)
 	case op.done.set || op.prompt.set:
 		op.pending = append(op.pending, p...)
@@ -256,7 +290,31 @@ func (op *operation) emit(s *session, p []byte) {
 		return
 	}
 	op.recent = append(op.recent[:0], p[len(p)-1])
-	if op.sink != nil {
+	op.hand(p, op.received-int64(k))
+}
+
+// hand gives output, which ends at byte end of all output, to the sink, but for
+// what sends have taken.
+func (op *operation) hand(p []byte, end int64) {
+	if op.sink == nil {
+		return
+	}
+	from := end - int64(len(p))
+	for len(op.seen) > 0 && op.seen[0].from < end {
+		taken := op.seen[0]
+		if n := taken.from - from; n > 0 {
+			op.sink(p[:n])
+			p, from = p[n:], taken.from
+		}
+		if taken.to > end {
+			return
+		}
+		if n := taken.to - from; n > 0 {
+			p, from = p[n:], taken.to
+		}
+		op.seen = op.seen[1:]
+	}
+	if len(p) > 0 {
 		op.sink(p)
 	}
 }
@@ -282,8 +340,8 @@ func (s *session) releaseAll(op *operation) {
 		op.begin(s)
 	}
 	s.release(op)
-	if len(op.held) > 0 && op.sink != nil {
-		op.sink(op.held)
+	if len(op.held) > 0 {
+		op.hand(op.held, op.received)
 	}
 	op.held = nil
 }
@@ -315,6 +373,12 @@ func (op *operation) mark(s *session, m dialect.Mark) {
 		if m.Seq == op.challenge && m.Kind == dialect.Prompt {
 			op.pending = append(op.pending, s.shell.Noise(dialect.Prompt, op.aside)...)
 			op.aside, op.prompted = nil, true
+		}
+		if m.Seq == op.seq && m.Kind == dialect.Prompt && op.done.set && !op.prompt.set && !op.answer.set {
+			// The prompt before the question, read late. What came after it is
+			// kept apart from what its own text explains.
+			op.noise, op.pending = op.pending, nil
+			op.prompt = mark{m, true}
 		}
 		return
 	}
@@ -406,7 +470,7 @@ func (s *session) complete(op *operation) {
 	default:
 		late = op.pending
 	}
-	if op.answer.set {
+	if op.answer.set && !op.prompted {
 		s.shell.Noise(dialect.Prompt, op.aside) // no mark of the prompt ended it
 	}
 	if !m.HasCwd {
@@ -421,8 +485,12 @@ func (s *session) complete(op *operation) {
 	} else {
 		res.ExitCode = &m.Status
 	}
+	if interrupted {
+		res.NeedsInput = op.hit
+	}
+	taken := s.activeAnswer()
 	s.mu.Lock()
-	if len(late) > 0 {
+	if len(late) > 0 && (taken == nil || !taken.typed) {
 		s.keepUnsolicited(late)
 	}
 	s.trimNewline = interrupted

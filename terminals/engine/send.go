@@ -1,17 +1,24 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/shellstead/shellstead/backend"
 	"github.com/shellstead/shellstead/terminals"
 )
 
-// enter is what the Enter key types.
-const enter = "\r"
+// writeSettles is how long after a send's deadline its write is waited for: a
+// driver ends a write at once when its context does, and then knows how much the
+// terminal took.
+const writeSettles = 50 * time.Millisecond
+
+// errLate ends the write of a send whose time is up.
+var errLate = errors.New("the send's time is up")
 
 // send is one active send. Its goroutine types the input and interrupts; the
 // read loop and the timer see it end.
@@ -25,19 +32,32 @@ func (s *session) StartSend(ctx context.Context, req terminals.SendRequest) (ter
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.usable(); err != nil {
+		return nil, err
+	}
+	if s.command {
+		if err := s.answerable(); err != nil {
+			return nil, err
+		}
+	}
+	text, err := s.input(req)
+	if err != nil {
+		return nil, err
+	}
 	op := newOperation(opSend)
 	op.ctx, op.cancel = context.WithCancelCause(ctx)
 	op.settling = 1 // the write
+	op.forCommand = req.ForCommand
 	x := &send{s: s, op: op}
 	op.deadline = time.AfterFunc(s.cfg.Timeout, x.timeOut)
-	if err := s.reserve(op); err != nil {
+	reserve := s.reserve
+	if s.command {
+		reserve = s.reserveAnswer
+	}
+	if err := reserve(op); err != nil {
 		op.deadline.Stop()
 		op.cancel(nil)
 		return nil, err
-	}
-	text := req.Text
-	if req.Submit {
-		text += enter
 	}
 	go x.run(text)
 	return x, nil
@@ -48,6 +68,22 @@ func (x *send) Done() <-chan struct{} { return x.op.end }
 
 // Result implements [terminals.Send].
 func (x *send) Result() (terminals.SendResult, error) { return x.op.send, x.op.err }
+
+// Output implements [terminals.Send].
+func (x *send) Output() (text string, truncated bool) {
+	s, op := x.s, x.op
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case op.over:
+		text, truncated = op.rest, op.restCut
+		op.rest, op.restCut = "", false
+	case op.typed:
+		text, truncated = s.scr.Text(op.shown, s.cfg.MaxReadBytes)
+		op.shown = s.scr.End()
+	}
+	return text, truncated
+}
 
 // Cancel implements [terminals.Send].
 func (x *send) Cancel(cause error) bool {
@@ -61,12 +97,19 @@ func (x *send) Cancel(cause error) bool {
 }
 
 func (x *send) timeOut() {
-	x.s.feeding.Lock()
-	defer x.s.leave()
-	if x.s.closing.Load() {
+	s, op := x.s, x.op
+	s.feeding.Lock()
+	defer s.leave()
+	if s.closing.Load() {
 		return // it ends with the session
 	}
-	x.s.finishSend(x.op, terminals.Timeout, nil)
+	if op.typed && !op.written && !op.late {
+		op.late = true
+		op.cancel(errLate) // run sees the write end
+		op.deadline.Reset(writeSettles)
+		return
+	}
+	s.finishSend(op, terminals.Timeout, nil)
 }
 
 // run types text, and interrupts when the send is cancelled after that. Nothing
@@ -79,12 +122,24 @@ func (x *send) run(text string) {
 	}
 	typing := x.beginTyping(before)
 	n := 0
-	if err = nil; typing && text != "" {
+	if err = nil; !typing && op.answers != nil {
+		err = errCompleted()
+	}
+	for _, part := range s.parts(op, text) {
+		if !typing || n > 0 && !x.asksAgain() {
+			break
+		}
 		// Past the send's own end the session stays reserved until the write is
 		// over, so that a later input cannot mix with this one.
-		if n, err = s.dev.Write(op.ctx, []byte(text)); err != nil {
-			err = fmt.Errorf("the terminal took %d of %d bytes: the program does not read them: %w", n, len(text), err)
+		var took int
+		if took, err = s.dev.Write(op.ctx, []byte(part)); err != nil {
+			n += took
+			break
 		}
+		n += took
+	}
+	if typing && n < len(text) {
+		err = fmt.Errorf("the terminal took %d of %d bytes; the program does not read the rest: %w", n, len(text), cmp.Or(err, context.Cause(op.ctx)))
 	}
 	typing = typing && (n > 0 || err == nil)
 
@@ -92,10 +147,14 @@ func (x *send) run(text string) {
 	s.settle(op)
 	op.consumable = n > 0
 	op.written = typing
-	cancelled := op.ctx.Err() != nil
-	if (!typing || err != nil && !cancelled) && !op.over {
+	cancelled := op.ctx.Err() != nil && !op.late
+	switch {
+	case op.over:
+	case op.outrun && typing:
+		op.err = err // the command's end is the send's
+	case op.late || !typing || err != nil && !cancelled:
 		op.err = err
-		s.finishSend(op, "", nil)
+		s.finishSend(op, terminals.Timeout, nil)
 	}
 	s.leave()
 	s.schedule(backOff[0])
@@ -103,7 +162,9 @@ func (x *send) run(text string) {
 	select {
 	case <-op.end:
 	case <-op.ctx.Done():
-		x.interrupt()
+		if context.Cause(op.ctx) != errLate {
+			x.interrupt()
+		}
 	}
 }
 
@@ -119,21 +180,35 @@ func (x *send) beginTyping(before backend.Wait) bool {
 		return false
 	}
 	op.from = s.scr.End()
+	op.shown = op.from
 	op.before, op.typed, op.typedTime = before, true, time.Now()
 	op.lastOutput = op.typedTime
+	if cmd := op.answers; cmd != nil {
+		if !op.forCommand {
+			cmd.seen = append(cmd.seen, span{cmd.received, math.MaxInt64})
+		}
+		cmd.waiting, cmd.reported = nil, false
+	}
 	return true
 }
 
 // interrupt interrupts the foreground program until the send has ended.
 func (x *send) interrupt() {
 	s, op := x.s, x.op
-	if over := x.awaitConsumed(); over {
+	s.mu.Lock()
+	over := op.over // its end cancels its context too
+	s.mu.Unlock()
+	if over || x.awaitConsumed() {
 		return
 	}
 	// The send may end before the signal settles; this bounds how long that keeps
 	// the session reserved.
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Timeout)
 	defer cancel()
+	if op.answers != nil {
+		x.interruptCommand(ctx)
+		return
+	}
 	_ = op.interruptUntilOver(ctx, s) // its one error is that of ctx
 }
 
@@ -178,18 +253,30 @@ func (s *session) promptAnswered(op *operation) bool {
 func (s *session) finishSend(op *operation, reason terminals.WaitReason, needs *terminals.NeedsInput) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if op.over {
-		return
+	if !op.over {
+		s.concludeSend(op, reason, needs)
 	}
+}
+
+// concludeSend is finishSend for a caller that holds mu too.
+func (s *session) concludeSend(op *operation, reason terminals.WaitReason, needs *terminals.NeedsInput) {
 	op.send = terminals.SendResult{WaitReason: reason, Status: s.status, FullScreen: s.scr.AltScreen(), NeedsInput: needs}
 	if op.typed {
 		op.send.Viewport, op.send.Truncated = s.scr.Text(op.from, s.cfg.MaxReadBytes)
+		op.rest, op.restCut = op.send.Viewport, op.send.Truncated
+		if op.shown != op.from {
+			op.rest, op.restCut = s.scr.Text(op.shown, s.cfg.MaxReadBytes)
+		}
 	}
-	if cause := context.Cause(op.ctx); cause != nil {
+	if cause := context.Cause(op.ctx); cause != nil && cause != errLate {
 		op.err = cause // the caller's own reason says more than what followed from it
 	}
 	op.deadline.Stop()
 	op.cancel(nil)
+	if op.answers != nil {
+		s.finishAnswer(op)
+		return
+	}
 	s.end(op)
 }
 
@@ -203,9 +290,18 @@ func (s *session) decideSend(op *operation, edge bool) bool {
 		return true
 	}
 	if w, err := s.dev.InputWait(); err == nil && s.freshWait(op, w) {
-		s.finishSend(op, terminals.StdinRead, s.needsInput(w))
-		return false
+		switch {
+		case !s.confirmed(op, w):
+		case !s.atRest(w):
+			s.finishSend(op, terminals.StdinRead, s.needsInput(w))
+			return false
+		case time.Since(op.since) >= lostAfter:
+			s.finishSend(op, terminals.StdinRead, nil)
+			return false
+		}
+		return true
 	}
+	op.candidate = backend.Wait{}
 	silence := s.cfg.IdleSilence
 	if op.marked {
 		silence += s.cfg.HandoffGrace
@@ -245,6 +341,9 @@ func (s *session) decidePrompt(op *operation, edge bool) bool {
 		yes = s.shellForeground()
 	}
 	if yes {
+		s.mu.Lock()
+		s.scr.LeaveAltScreen() // nobody is left who is on it
+		s.mu.Unlock()
 		s.finishSend(op, terminals.StdinRead, nil)
 	}
 	return yes
@@ -276,8 +375,11 @@ func (s *session) freshWait(op *operation, w backend.Wait) bool {
 		op.left = op.left || w.State == backend.WaitBusy
 		return false
 	}
-	if w.PID == s.dev.PID() && !w.Channel && w.Site == s.promptSite {
-		return false // the shell at rest, which the prompt's mark announces
+	if s.atRest(w) && op.answers != nil {
+		return false // the prompt's mark announces it
+	}
+	if w.PID == s.dev.PID() && w.Timed && s.launch.AnswerQueries {
+		return false // it asks the terminal, not a person
 	}
 	pending, err := s.dev.PendingInput()
 	if err == nil && pending > 0 {
@@ -298,4 +400,42 @@ func (s *session) freshWait(op *operation, w backend.Wait) bool {
 	}
 	// It may have been there all the time, unless it took the input since.
 	return op.consumable && err == nil && time.Since(op.typedTime) >= s.cfg.ExactProbeAfter
+}
+
+// atRest tells whether w is the shell's wait at its own prompt.
+func (s *session) atRest(w backend.Wait) bool {
+	return s.markers && w.PID == s.dev.PID() && !w.Channel && w.Site == s.promptSite
+}
+
+// confirmed tells whether w was found by the last probe too, with no output in
+// between and none unread: what the program printed before it waited is complete
+// then. Output of others, which may never pause, does not put that off for long:
+// then what was there when the wait was found has to be processed.
+func (s *session) confirmed(op *operation, w backend.Wait) bool {
+	unread, err := s.dev.PendingOutput() // asked for after w was seen
+	if err != nil {
+		unread = 0
+	}
+	w.Turns = 0 // a program may take up its wait again and again
+	if w != op.candidate {
+		op.candidate, op.since, op.due = w, time.Now(), s.fed+int64(unread)
+		op.probeSoon()
+		return false
+	}
+	if w.Timed && time.Since(op.since) < s.cfg.ExactProbeAfter {
+		return false // it may only want to know whether something is there
+	}
+	if op.lastOutput.After(op.since) || unread > 0 {
+		op.probeSoon()
+		return s.fed >= op.due && time.Since(op.since) >= refuteAfter
+	}
+	return true
+}
+
+// probeSoon makes the pauses between probes short again.
+func (op *operation) probeSoon() {
+	op.probes = 0
+	if op.answers != nil {
+		op.answers.probes = 0
+	}
 }

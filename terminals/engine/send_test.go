@@ -107,6 +107,8 @@ func TestSendFirstProbe(t *testing.T) {
 		x := f.send(context.Background(), "in")
 		open(t, x)
 		pass(2 * time.Millisecond)
+		open(t, x) // what it printed may be on its way
+		pass(2 * time.Millisecond)
 		res := ends(t, x, terminals.StdinRead)
 		assert.Equal(t, "out\n", res.Viewport)
 		assert.Equal(t, &terminals.NeedsInput{Kind: terminals.KeyInput, Program: "prog", PID: 201}, f.kind(res, backend.Modes{}))
@@ -468,7 +470,8 @@ func TestCancelBeforeTheWrite(t *testing.T) {
 		synctest.Wait()
 		f.dev.set(func() { f.dev.onInputWait = nil })
 		close(inspect)
-		assert.Empty(t, cancelled(t, x).Viewport)
+		res := cancelled(t, x)
+		assert.Equal(t, terminals.SendResult{WaitReason: terminals.Timeout}, res)
 		assert.Empty(t, f.dev.written())
 		assert.Zero(t, f.dev.signalled())
 		f.free()
@@ -733,8 +736,9 @@ func TestCancelSlowSignalAndAWait(t *testing.T) {
 		close(look)
 		synctest.Wait()
 		require.Equal(t, 1, f.dev.signalled())
+		f.dev.set(func() { f.dev.pendingOut = 0 })
 		f.dev.wait(reading(200, 1))
-		pass(poll)
+		pass(2 * poll)
 		assert.Equal(t, terminals.StdinRead, cancelled(t, x).WaitReason)
 		f.busy()
 		close(settle)
@@ -774,8 +778,35 @@ func TestCancelInVain(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #32: a timeout while the write is in flight. The result comes at
-// the deadline, the slot is free when the write has settled.
+// Reference 3.3 #32: a timeout while the write is in flight. A driver ends the
+// write at once, and the result says how far it came.
+func TestTimeoutEndsTheWrite(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Interactive)
+		f.dev.set(func() {
+			f.dev.onWrite = func(ctx context.Context, p []byte) (int, error) {
+				<-ctx.Done()
+				return 1, context.Cause(ctx)
+			}
+		})
+		x := f.send(context.Background(), "cmd")
+		f.dev.run()
+		f.dev.say("c")
+		pass(timeout - time.Millisecond)
+		open(t, x)
+		pass(time.Millisecond)
+		require.True(t, isDone(x.Done()))
+		res, err := x.Result()
+		assert.ErrorContains(t, err, "the terminal took 1 of 4 bytes")
+		assert.Equal(t, terminals.Timeout, res.WaitReason)
+		assert.Equal(t, "c", res.Viewport)
+		assert.Zero(t, f.dev.signalled(), "a timeout leaves the program alone")
+		f.free()
+	})
+}
+
+// A driver that is slow to end a write is waited for a moment. The slot is free
+// when the write has settled.
 func TestTimeoutDuringTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -789,9 +820,9 @@ func TestTimeoutDuringTheWrite(t *testing.T) {
 		})
 		x := f.send(context.Background(), "cmd")
 		f.dev.say(f.prompt(1)) // of a line in the middle of the text
-		pass(timeout - time.Millisecond)
+		pass(timeout)
 		open(t, x)
-		pass(time.Millisecond)
+		pass(50 * time.Millisecond)
 		ends(t, x, terminals.Timeout)
 		f.busy()
 		close(settle)

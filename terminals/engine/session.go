@@ -46,19 +46,24 @@ type session struct {
 	command bool
 	// language is the dialect's name, for messages.
 	language string
+	markers  bool // the shell prints markers
 	exact    bool // a blocked read can be proved
+	maxLine  int  // of canonical input; 0: no limit
 	log      *slog.Logger
 
-	feeding sync.Mutex
-	mu      sync.Mutex
-	scr     *screen.Screen
-	op      *operation // the active send or command
-	probe   *time.Timer
+	feeding   sync.Mutex
+	mu        sync.Mutex
+	scr       *screen.Screen
+	op        *operation // the active send or command
+	answering *operation // the send that answers a program of the active command
+	probe     *time.Timer
 
+	fed         int64        // bytes of output that were processed; under feeding
 	seq         uint64       // of the last command
 	last        dialect.Mark // of the last command that completed
 	repair      bool         // the shell's own hook did not run: have it repaired
 	promptSite  backend.Site // where the shell waits at its prompt
+	unprompted  bool         // the last prompt had no mark: somebody replaced it
 	stalled     backend.Wait // how the last probe saw the shell wait for an answer of the terminal
 	unsolicited []byte
 	lost        int64
@@ -171,7 +176,7 @@ func (s *session) start(ctx, startCtx context.Context) error {
 		return fmt.Errorf("%s: no prompt within %d ms (timeoutMs); it printed: %s%s", s.cfg.Type, s.cfg.Timeout.Milliseconds(), s.printed(), s.advice())
 	}
 	if st := s.Status(); st.Exited {
-		return fmt.Errorf("%s: the shell exited during its start-up (%s); it printed: %s%s", s.cfg.Type, describe(st), s.printed(), s.advice())
+		return fmt.Errorf("%s: %s exited during its start-up (%s); it printed: %s%s", s.cfg.Type, s.path, describe(st), s.printed(), s.advice())
 	}
 	if s.cfg.Init != "" {
 		if err := s.runInit(ctx, startCtx); err != nil {
@@ -220,6 +225,14 @@ func (s *session) runInit(ctx, startCtx context.Context) error {
 	}
 	s.feeding.Lock()
 	s.startup, _ = out.Text(screen.Position(0), enough)
+	if !s.command {
+		// A person sees what it printed and the prompt after it, not how it was
+		// handed to the shell.
+		s.mu.Lock()
+		prompt, _ := s.scr.Text(run.op.doneAt, s.cfg.MaxReadBytes)
+		s.scr.Restart(s.startup + prompt)
+		s.mu.Unlock()
+	}
 	s.leave()
 	if res.ExitCode != nil && *res.ExitCode != 0 {
 		s.log.Warn("init failed; the shell is used nonetheless", "type", s.cfg.Type, "exitCode", *res.ExitCode, "printed", printed())
@@ -229,6 +242,9 @@ func (s *session) runInit(ctx, startCtx context.Context) error {
 
 // advice ends a start-up's error: the most frequent cause.
 func (s *session) advice() string {
+	if !s.markers {
+		return ""
+	}
 	return fmt.Sprintf("; if %s is no %s, set shellPath to one", s.path, s.language)
 }
 
@@ -296,6 +312,7 @@ func (s *session) readLoop() {
 		if n > 0 {
 			s.feeding.Lock()
 			s.feed(buf[:n])
+			s.dev.Consumed()
 			s.decide(true)
 			s.leave()
 		}
@@ -334,9 +351,13 @@ func (s *session) active() *operation {
 
 // feed takes one chunk apart. The caller holds feeding.
 func (s *session) feed(p []byte) {
+	s.fed += int64(len(p))
 	if op := s.active(); op != nil {
 		s.mu.Lock()
 		op.lastOutput = time.Now()
+		if s.answering != nil {
+			s.answering.lastOutput = op.lastOutput
+		}
 		s.mu.Unlock()
 		op.probes = 0
 	}
@@ -398,6 +419,11 @@ func (s *session) mark(payload []byte) {
 		s.mu.Lock()
 		s.scr.Flush() // what a program left unfinished must not swallow the prompt
 		op.promptEnd = s.scr.End()
+		s.mu.Unlock()
+	}
+	if m.Kind == dialect.Done {
+		s.mu.Lock()
+		op.doneAt = s.scr.End()
 		s.mu.Unlock()
 	}
 	op.mark(s, m)

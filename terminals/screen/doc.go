@@ -18,6 +18,8 @@
 //     CUP to 1;1, and EL, ED, ECH, DCH and ICH as far as they concern that line.
 //     What a cell held is replaced by what is written over it. On the alternate
 //     screen, which is not rendered, movement that is not relative is ignored.
+//   - ED 2 and a change to or from the alternate screen end the open line: what
+//     was printed stays.
 //   - Backspace erases the last cell of the line. Inside a line that is being
 //     rewritten it moves the cursor.
 //   - Other C0 controls but tab, and DEL, are dropped.

@@ -124,6 +124,13 @@ func (s *Screen) newLine() {
 	s.trim()
 }
 
+// endLine ends the open line if there is text in it.
+func (s *Screen) endLine() {
+	if s.end() > s.line.start {
+		s.newLine()
+	}
+}
+
 // touch notes that the line changes from the cursor on.
 func (s *Screen) touch() {
 	if s.ring.end < s.line.home {

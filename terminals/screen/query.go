@@ -48,6 +48,8 @@ func (q Query) Reply() []byte {
 		return []byte("\x1b[?6c")
 	case SecondaryAttributes:
 		return []byte("\x1b[>0;0;0c")
+	case TermcapString:
+		return []byte("\x1bP0+r\x1b\\")
 	case ModeReport:
 		reply := []byte("\x1b[")
 		if q.Private {

@@ -385,13 +385,13 @@ func (s *Screen) execute(args []byte, final byte) {
 			s.left(n)
 		}
 	case 'K', 'J':
-		switch string(args) {
-		case "", "0":
+		switch {
+		case len(args) == 0 || string(args) == "0":
 			s.eraseRight()
-		case "2":
-			if final == 'K' || !s.alternate {
-				s.eraseLine()
-			}
+		case string(args) == "2" && final == 'K':
+			s.eraseLine()
+		case string(args) == "2" && !s.alternate:
+			s.endLine() // what was printed stays in the scrollback
 		}
 	case 'P':
 		if n, ok := count(args); ok {
@@ -459,6 +459,9 @@ func (s *Screen) setModes(args []byte, on bool) {
 	for mode := range bytes.SplitSeq(args[1:], []byte{';'}) {
 		switch string(mode) {
 		case "47", "1047", "1049":
+			if s.alternate != on {
+				s.endLine() // the line on the other screen is another one
+			}
 			s.alternate = on
 		case "2004":
 			s.bracketedPaste = on

@@ -111,6 +111,19 @@ func Text(raw []byte) string {
 // AltScreen says whether the alternate screen is in use (modes 47, 1047, 1049).
 func (s *Screen) AltScreen() bool { return s.alternate }
 
+// LeaveAltScreen notes that nobody is on the alternate screen any more, for
+// instance because a program that was on it has ended without leaving it.
+func (s *Screen) LeaveAltScreen() { s.alternate = false }
+
+// Restart forgets all text and begins anew with text. The modes stay. Positions
+// from before mean nothing any more.
+func (s *Screen) Restart(text string) {
+	fresh := New(s.config)
+	fresh.alternate, fresh.bracketedPaste = s.alternate, s.bracketedPaste
+	*s = *fresh
+	s.Write([]byte(text))
+}
+
 // BracketedPaste says whether the program asked for marks around pasted text
 // (mode 2004).
 func (s *Screen) BracketedPaste() bool { return s.bracketedPaste }

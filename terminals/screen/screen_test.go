@@ -151,7 +151,8 @@ func TestText(t *testing.T) {
 		"cursor_home":              {"abc\x1b[1;1HX\n", "Xbc\n"},
 		"cursor_home_short":        {"abc\x1b[HX\x1b[;HY\x1b[1fZ\n", "Zbc\n"},
 		"cursor_elsewhere":         {"abc\x1b[5;1Hdef\x1b[1;9Hg\n", "abcdefg\n"},
-		"clear_screen":             {"abc\x1b[H\x1b[2J\x1b[3Jdef\n", "def\n"},
+		"clear_screen_keeps_text":  {"abc\x1b[H\x1b[2J\x1b[3Jdef\n", "abc\ndef\n"},
+		"clear_screen_at_the_left": {"abc\n\x1b[H\x1b[2Jdef\n", "abc\ndef\n"},
 		"up_and_down":              {"abc\x1b[A\x1b[2Bdef\n", "abcdef\n"},
 		"read_host_echo_S28":       {"Name: \x1b[6nb\x1b[1;1Hbo\x1b[1;1Hbob\r\n", "Name: bob\n"},
 		"home_right_of_the_cursor": {"ab\x1b[6ncd\r\x1b[HX\n", "abXd\n"},
@@ -173,9 +174,9 @@ func TestText(t *testing.T) {
 		"backspace_over_a_rewrite":   {"abc\rXY\bZ\n", "XZc\n"},
 		"backspace_percent":          {" 10%\b\b\b\b 20%\b\b\b\b100%\n", "100%\n"},
 		"overstrike":                 {"_\bu_\bn\n", "un\n"},
-		"alternate_screen":           {"a\x1b[?1049hb\x1b[?1049lc", "abc"},
+		"alternate_screen":           {"a\x1b[?1049hb\x1b[?1049lc", "a\nb\nc"},
 		"alternate_screen_stays":     {"\x1b[?1049hone\x1b[H\x1b[2Jtwo\x1b[1Gthree", "onetwothree"},
-		"alternate_screen_ends":      {"\x1b[?1049hone\x1b[?1049l\x1b[Htwo", "two"},
+		"alternate_screen_ends":      {"\x1b[?1049hone\x1b[?1049l\x1b[?1049l\x1b[Htwo", "one\ntwo"},
 		"bracketed_paste_A23":        {"\x1b[?2004hdsh> ls\r\n\x1b[?2004l\rfile\r\n", "dsh> ls\nfile\n"},
 		"bash_3_2_start_A23":         {"\x1b[?1034hdsh> ", "dsh> "},
 		"caret_notation_A22":         {"^C\r\ndsh> ^[[A", "^C\ndsh> ^[[A"},
@@ -307,7 +308,7 @@ func TestQueries(t *testing.T) {
 		"foreground":                {"\x1b]10;?\x07", ForegroundColor, ""},
 		"background":                {"\x1b]11;?\x1b\\", BackgroundColor, ""},
 		"cursor_colour":             {"\x1b]12;?\u009c", CursorColor, ""},
-		"termcap":                   {"\x1bP+q544e\x1b\\", TermcapString, ""},
+		"termcap":                   {"\x1bP+q544e\x1b\\", TermcapString, "\x1bP0+r\x1b\\"},
 		"kitty_keyboard":            {"\x1b[?u", KittyKeyboard, ""},
 		"version":                   {"\x1b[>q", TerminalVersion, ""},
 		"version_0":                 {"\x1b[>0q", TerminalVersion, ""},
@@ -827,4 +828,18 @@ func FuzzScanner(f *testing.F) {
 	// The oldest code point fell to the bound while its line was still open.
 	f.Add([]byte("0QQQ\n\xcb\n\nQ"), uint8(0xc6), uint8(2), uint8(' '), uint64(159))
 	f.Fuzz(checkSplits)
+}
+
+func TestRestart(t *testing.T) {
+	s := through(Config{}, "old\n\x1b[?2004hopen", "")
+	s.Restart("new\n$ ")
+	assert.Equal(t, "new\n$ ", textOf(s))
+	assert.True(t, s.BracketedPaste(), "modes stay")
+}
+
+func TestLeaveAltScreen(t *testing.T) {
+	s := through(Config{}, "\x1b[?1049htext")
+	s.LeaveAltScreen()
+	assert.False(t, s.AltScreen())
+	assert.Equal(t, "text", textOf(s))
 }
