@@ -33,22 +33,25 @@ func TestWaitingForInput(t *testing.T) {
 			kind    terminals.InputKind
 			prompt  string
 		}{
-			{"Read-Host 'name'", "pwsh", terminals.KeyInput, "name: "},
-			{"Read-Host -AsSecureString 'pw'", "pwsh", terminals.KeyInput, "pw: "},
-			{"function need { param([Parameter(Mandatory)]$x) $x }; need", "pwsh", terminals.KeyInput, "x: "},
-			{"Get-Credential -Message m", "pwsh", terminals.KeyInput, "User: "},
-			{"Remove-Item f -Confirm", "pwsh", terminals.KeyInput, `[Y] Yes  [A] Yes to All  [N] No  [L] No to All  [S] Suspend  [?] Help (default is "Y"): `},
-			{"$Host.UI.PromptForChoice('t', 'm', @('&Yes', '&No'), 0)", "pwsh", terminals.KeyInput, `[Y] Yes  [N] No  [?] Help (default is "Y"): `},
+			{"Read-Host 'name'", "pwsh", terminals.LineInput, "name: "},
+			{"Read-Host -AsSecureString 'key'", "pwsh", terminals.SecretInput, "key: "},
+			{"Read-Host 'name' -MaskInput", "pwsh", terminals.SecretInput, "name: "},
+			{"Read-Host 'Your password'", "pwsh", terminals.SecretInput, "Your password: "},
+			{"Get-Credential bob", "pwsh", terminals.SecretInput, "Password for user bob: "},
+			{"function need { param([Parameter(Mandatory)]$x) $x }; need", "pwsh", terminals.LineInput, "x: "},
+			{"Get-Credential -Message m", "pwsh", terminals.LineInput, "User: "},
+			{"Remove-Item f -Confirm", "pwsh", terminals.LineInput, `[Y] Yes  [A] Yes to All  [N] No  [L] No to All  [S] Suspend  [?] Help (default is "Y"): `},
+			{"$Host.UI.PromptForChoice('t', 'm', @('&Yes', '&No'), 0)", "pwsh", terminals.LineInput, `[Y] Yes  [N] No  [?] Help (default is "Y"): `},
 			{"[Console]::ReadKey()", "pwsh", terminals.KeyInput, ""},
 			{"[Console]::ReadLine()", "pwsh", terminals.KeyInput, ""},
 			{"[Console]::In.Read()", "pwsh", terminals.KeyInput, ""},
 			{"[Console]::OpenStandardInput().ReadByte()", "pwsh", terminals.KeyInput, ""},
 			{"$Host.UI.RawUI.ReadKey()", "pwsh", terminals.KeyInput, ""},
-			{"$Host.UI.ReadLine()", "pwsh", terminals.KeyInput, ""},
-			{"pause", "pwsh", terminals.KeyInput, "Press Enter to continue...: "},
-			{"& { Read-Host 'in'; 'rest' }; 'rest'", "pwsh", terminals.KeyInput, "in: "},
-			{"try { Read-Host 'x' } finally { $null }", "pwsh", terminals.KeyInput, "x: "},
-			{"Write-Warning x -WarningAction Inquire", "pwsh", terminals.KeyInput, `[Y] Yes  [A] Yes to All  [H] Halt Command  [S] Suspend  [?] Help (default is "Y"): `},
+			{"$Host.UI.ReadLine()", "pwsh", terminals.LineInput, ""},
+			{"pause", "pwsh", terminals.LineInput, "Press Enter to continue...: "},
+			{"& { Read-Host 'in'; 'rest' }; 'rest'", "pwsh", terminals.LineInput, "in: "},
+			{"try { Read-Host 'x' } finally { $null }", "pwsh", terminals.LineInput, "x: "},
+			{"Write-Warning x -WarningAction Inquire", "pwsh", terminals.LineInput, `[Y] Yes  [A] Yes to All  [H] Halt Command  [S] Suspend  [?] Help (default is "Y"): `},
 			{"/bin/cat", "cat", terminals.LineInput, ""},
 			{"/bin/bash -c 'read -p \"name? \" x'", "bash", terminals.LineInput, "name? "},
 			// The shell never types to itself with an echo, but a program's
@@ -266,5 +269,28 @@ func TestNestedPromptsAndDebugger(t *testing.T) {
 		h.expect("Get-PSBreakpoint | Remove-PSBreakpoint", "", 0)
 		waits("Wait-Debugger; 'after'", "", 1, 0)
 		h.expect("c", "after\n", 0)
+	})
+}
+
+// A program that ignores the interrupt is ended by other signals, which do not
+// reach the shell although it shares its process group.
+func TestDeafProgramIsEndedAlone(t *testing.T) {
+	eachShell(t, func(t *testing.T, path string) {
+		h := newHost(t, path)
+		h.expect("$kept = 'yes'", "", 0)
+		pid := h.session().PID()
+		for _, text := range []string{
+			`/bin/sh -c 'trap "" INT; cat; echo no'; 'no'`,
+			`/bin/sh -c 'trap "" INT; read x; echo no'`,
+			`1..3 | /bin/sh -c 'trap "" INT; cat - /dev/tty' | /bin/cat`,
+		} {
+			a := h.run(text)
+			require.Equal(t, persistent.WaitingInput, a.Reason, "%q: %+v", text, a.Result)
+			a = h.run("$kept")
+			// Contains: pwsh may act on the interrupt that the program ignored only now.
+			assert.Contains(t, a.exact, "yes\n", "after %q: %+v", text, a.Result)
+			assert.NotContains(t, a.Text, "fresh shell", text)
+			assert.Equal(t, pid, h.session().PID(), text)
+		}
 	})
 }

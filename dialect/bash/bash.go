@@ -65,7 +65,8 @@ func (Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
 type shell struct {
 	setup   dialect.Setup
 	version version
-	typed   string // the last line given to the shell, which the terminal echoes
+	typed   string // the line of the last program, which the terminal echoes
+	asked   string // that of the last Resync before it
 	flags   string // options and oddities that the last prompt reported, a letter each
 	debug   bool   // a DEBUG trap is set
 }
@@ -203,7 +204,8 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 
 // Resync has the shell print its done marker, which repairs the others.
 func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
-	return dialect.Delivery{Terminal: fmt.Appendf(nil, "\\__shs_d \"$?\" %d >/dev/null 2>&1 && ((1))\n", seq)}, nil
+	s.asked = fmt.Sprintf("\\__shs_d \"$?\" %d >/dev/null 2>&1 && ((1))\n", seq)
+	return dialect.Delivery{Terminal: []byte(s.asked)}, nil
 }
 
 // Trailer knows what bash prints between a program and the done marker. After an interrupt each of its processes that was not a program yet
@@ -282,6 +284,10 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	if s.debug {
 		return nil
 	}
+	if s.asked != "" {
+		text = cutEcho(text, s.asked)
+		s.asked = ""
+	}
 	text = cutEcho(text, s.typed)
 	if !bytes.Contains(text, []byte("__shs_")) {
 		return text
@@ -295,22 +301,32 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	return kept
 }
 
-// cutEcho takes the echo of the typed line out of text, which a background job's
-// output may have cut in two.
+// maxCuts bounds into how many parts the output of background jobs cuts an
+// echo: with more, text that is no echo could look like one.
+const maxCuts = 4
+
+// cutEcho takes the echo of the typed line out of text. A background job's
+// output may have cut it in parts.
 func cutEcho(text []byte, typed string) []byte {
+	if rest, ok := cutParts(text, typed, maxCuts); ok {
+		return rest
+	}
+	return text
+}
+
+func cutParts(text []byte, typed string, parts int) (rest []byte, ok bool) {
+	if typed == "" || parts == 0 {
+		return text, typed == ""
+	}
 	for n := len(typed); n > 0; n-- {
 		at := bytes.Index(text, []byte(typed[:n]))
 		if at < 0 {
 			continue
 		}
-		rest := text[at+n:]
-		end := bytes.Index(rest, []byte(typed[n:]))
-		if end < 0 {
-			break
-		}
-		return slices.Concat(text[:at], rest[:end], rest[end+len(typed)-n:])
+		rest, ok := cutParts(text[at+n:], typed[n:], parts-1)
+		return slices.Concat(text[:at], rest), ok
 	}
-	return text
+	return nil, false
 }
 
 // Interrupted maps the status 1 that a loop of bash before 4.4 has after an

@@ -38,7 +38,7 @@ __shs_n=0 __shs_f= __shs_w=
 __shs_1=$'\e]7771;@SECRET@;A;' __shs_2=$'\a'
 __shs_m='\e]7771;@SECRET@;D;%s;%s;'${BASH_VERSINFO[0]}.${BASH_VERSINFO[1]}';%q\a' __shs_q='\e]7771;@SECRET@;S;%s\a'
 __shs_c='@HOOK@'
-__shs_a='@OPEN@@PS1@@CLOSE@@PROMPT@'
+__shs_a='@WHERE@@OPEN@@PS1@@CLOSE@@PROMPT@'
 __shs_b='@OPEN@${__shs_1%A;}P;${__shs_n}${__shs_2}@CLOSE@> '
 __shs_d() {
 	[[ -z ${2-} ]] || __shs_n=$2
@@ -83,7 +83,16 @@ __shs_u() {
 readonly __shs_1 __shs_2 __shs_a __shs_b __shs_c __shs_m __shs_q
 readonly -f __shs_d __shs_s __shs_o __shs_i __shs_u
 PS1=$__shs_a PS2=$__shs_b PROMPT_COMMAND=$__shs_c
+@REDRAW@
 `
+
+// directory begins an interactive prompt. It stands before the marker: what
+// follows that is always the same text.
+const directory = `\w`
+
+// noRedraw keeps bash 5.1 and later from printing a pasted text twice, the second
+// time without the highlighting.
+const noRedraw = `\builtin bind 'set enable-active-region off' 2>/dev/null`
 
 // psText is the marker in PS1; without promptvars bash prints it as it is.
 const psText = `${__shs_1}${__shs_n};$?;${__shs_f}${__shs_2}`
@@ -93,15 +102,15 @@ const psText = `${__shs_1}${__shs_n};$?;${__shs_f}${__shs_2}`
 const noEditing = `case :$SHELLOPTS: in *:vi:*|*:emacs:*) \builtin set +o vi +o emacs ;; esac`
 
 func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
-	open, end, prompt, editing := "", "", "", noEditing
+	where, open, end, prompt, editing, redraw := "", "", "", "", noEditing, ":"
 	if !s.setup.CommandMode {
-		open, end, prompt, editing = `\[`, `\]`, Prompt, ":"
+		where, open, end, prompt, editing, redraw = directory, `\[`, `\]`, Prompt, ":", noRedraw
 	}
 	return []byte(strings.NewReplacer(
 		"@FD@", strconv.FormatUint(uint64(ch.Number), 10),
 		"@SECRET@", s.setup.Secret,
 		"@HOOK@", hook,
-		"@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt, "@PS1@", psText,
-		"@EDITING@", editing,
+		"@WHERE@", where, "@OPEN@", open, "@CLOSE@", end, "@PROMPT@", prompt, "@PS1@", psText,
+		"@EDITING@", editing, "@REDRAW@", redraw,
 	).Replace(bootstrap))
 }

@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package dialecttest tests shells through the whole stack: a real shell on a
 // real terminal, behind the engine and the command runner. [Run] is the suite
 // that every dialect has to pass; a dialect fills in a [Language]. [Host] is what
@@ -16,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/shellstead/shellstead/backend/posix"
 	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
@@ -26,15 +23,6 @@ import (
 // Patience bounds every wait of a test. It is generous: a loaded machine is
 // slow, and no test waits this long when all is well.
 const Patience = 60 * time.Second
-
-// Driver is the driver that all hosts of a test binary share.
-var Driver = func() *posix.Driver {
-	d, err := posix.New(posix.Options{})
-	if err != nil {
-		panic(err)
-	}
-	return d
-}()
 
 // Option changes a host's configuration.
 type Option func(*engine.Config, *persistent.Config)
@@ -54,7 +42,7 @@ func NewHost(t testing.TB, d dialect.Dialect, path string, opts ...Option) *Host
 	t.Helper()
 	ecfg, pcfg := engine.DefaultConfig(), persistent.DefaultConfig()
 	ecfg.ShellPath, ecfg.Timeout = path, Patience
-	ecfg.DisposeGrace = 500 * time.Millisecond
+	ecfg.DisposeGrace, ecfg.CaseInsensitiveEnv = 500*time.Millisecond, crlf
 	pcfg.BackendType, pcfg.Timeout = ecfg.Type, Patience
 	for _, o := range opts {
 		o(&ecfg, &pcfg)
@@ -64,16 +52,21 @@ func NewHost(t testing.TB, d dialect.Dialect, path string, opts ...Option) *Host
 	svc := terminals.NewService(terminals.Options{})
 	_, err = svc.Register(ecfg.Type, b)
 	require.NoError(t, err)
-	h := &Host{T: t, Service: svc, Dir: t.TempDir()}
+	h := &Host{T: t, Service: svc, Dir: tempDir(t)}
 	h.Runner, err = persistent.New(svc, pcfg)
 	require.NoError(t, err)
 	h.Owner, err = svc.NewOwner(terminals.OwnerOptions{Name: t.Name(), Cwd: h.Dir})
 	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, svc.Dispose(context.Background())) })
+	t.Cleanup(func() {
+		if err := svc.Dispose(context.Background()); !unremovable(err) {
+			assert.NoError(t, err)
+		}
+	})
 	return h
 }
 
-// Answer is a result with the exact bytes that the command printed.
+// Answer is a result with the exact bytes that the command printed, but for line
+// ends: those of Windows are the others' here.
 type Answer struct {
 	persistent.Result
 	Exact string
@@ -83,7 +76,15 @@ type Answer struct {
 func (h *Host) RunContext(ctx context.Context, text string) Answer {
 	var exact bytes.Buffer
 	r := h.Runner.Run(ctx, h.Owner, persistent.Command{Text: text, Stream: func(p []byte) { exact.Write(p) }})
-	return Answer{r, exact.String()}
+	return Answer{r, lines(exact.String())}
+}
+
+// lines is text with the line ends that the suite expects.
+func lines(text string) string {
+	if crlf {
+		text = strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	return text
 }
 
 // Run runs text.
@@ -141,5 +142,5 @@ func (h *Host) During(ctx context.Context, text, token string, f func()) Answer 
 		h.T.Fatalf("%.200q never printed %q", text, token)
 	}
 	r := <-done
-	return Answer{r, exact.String()}
+	return Answer{r, lines(exact.String())}
 }

@@ -53,9 +53,8 @@ func TestPwsh(t *testing.T) {
 		t.Skip("no pwsh in PATH: install PowerShell 7 to run this suite")
 	}
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
-	dialecttest.Run(t, dialecttest.Language{
-		Dialect: pwsh.Dialect{}, Path: path,
-		Set: "$x = 5; cd /", Get: `"$x $PWD"`,
+	language := dialecttest.Language{
+		Path: path, Set: "$x = 5; cd /", Get: `"$x $PWD"`,
 		Print:     func(s string) string { return "Write-Host -NoNewline " + quote(s) },
 		PrintLine: quote,
 		Cat:       func(s string) string { return "/bin/cat " + s },
@@ -75,5 +74,9 @@ func TestPwsh(t *testing.T) {
 		Sabotage: []string{"function prompt { 'x' }", "function PSConsoleHostReadLine { 'x' }", "Remove-Item function:prompt -Force",
 			"$ErrorActionPreference = 'Stop'", "Set-StrictMode -Version Latest", "$env:PATH = ''", "[Console]::OutputEncoding = [Text.UTF8Encoding]::new($false)",
 			"Set-PSDebug -Trace 0", "Get-Module | Remove-Module -Force", "$LASTEXITCODE = 'x'"},
-	})
+	}
+	for name, d := range map[string]pwsh.Dialect{"channel": {}, "typed": {Typed: true}} {
+		language.Dialect = d
+		t.Run(name, func(t *testing.T) { dialecttest.Run(t, language) })
+	}
 }

@@ -2,10 +2,9 @@ package pwsh
 
 import (
 	_ "embed"
+	"path"
 	"strconv"
 	"strings"
-
-	"github.com/shellstead/shellstead/backend"
 )
 
 // bootstrap runs once in the new shell. A version that is too old says so and
@@ -31,10 +30,77 @@ import (
 //go:embed bootstrap.ps1
 var bootstrap string
 
-func (s *shell) bootstrap(ch backend.ChannelRef) []byte {
-	return message(strings.NewReplacer(
-		"@FD@", strconv.FormatUint(uint64(ch.Number), 10),
+// How the reader gets the next program: $t is the program and $n its number, or
+// the negative number of a question.
+var (
+	// From the private pipe.
+	//
+	//go:embed channel.ps1
+	readChannel string
+
+	// From a file, when its number was typed: a line that ends in # and the
+	// number, whatever lies unread before that. A line this short fits into
+	// every terminal's buffer.
+	//
+	//go:embed typed.ps1
+	readTyped string
+
+	// From a person. The host's own line editor asks for the cursor at each key
+	// and paints by addresses, PSReadLine even more so; this one needs a
+	// terminal that can go back by one cell. Text that is incomplete asks for
+	// more.
+	//
+	//go:embed keys.ps1
+	readKeys string
+)
+
+const (
+	// closeInherited: the number of the channel would go to every child.
+	closeInherited = "[Microsoft.Win32.SafeHandles.SafeFileHandle]::new([IntPtr]@FD@, $true).Dispose()"
+
+	// openTerminal opens a way to the terminal that is the reader's own: another
+	// descriptor and a buffer that stays where it is tell its read from the
+	// questions of programs. It takes no more than it is asked for, so that the
+	// rest is there for those.
+	openTerminal = `
+$tty = [IO.FileStream]::new('/dev/tty', 3, 1, 3, 0)
+$key = [byte[]]::new(1)
+$cr = $false
+$null = [Runtime.InteropServices.GCHandle]::Alloc($key, 'Pinned')`
+
+	// show puts the visible prompt around the prompt's mark. While there is input
+	// already, typed ahead, the prompt is not one to wait at and has no mark.
+	show = `$ahead = [Console]::KeyAvailable
+if ($ahead) { $a = '' }
+$m += try { [regex]::Replace("PS $($script:place.CurrentLocation)" + '>' * $level, '[\x00-\x1f\x7f-\x9f]', '?') } catch { 'PS' }
+$a += '` + Prompt + `'`
+)
+
+// text is the bootstrap of this shell. fd is its channel's number, if it has one.
+func (s *shell) text(fd uintptr) string {
+	open, next, shown, rendering := "", readTyped, "", "$PSStyle.OutputRendering = 'PlainText'"
+	if !s.typed {
+		open, next = closeInherited, readChannel
+	}
+	if !s.setup.CommandMode {
+		next, shown, rendering = readKeys, show, ""
+		if !s.typed {
+			open += "\n$in.Dispose()"
+		}
+	}
+	if s.typed || !s.setup.CommandMode {
+		open += openTerminal
+	}
+	text := strings.NewReplacer(
+		"@OPEN@", open, "@NEXT@", next, "@SHOW@", shown, "@RENDERING@", rendering,
+	).Replace(bootstrap)
+	return strings.NewReplacer(
+		"@FD@", strconv.FormatUint(uint64(fd), 10),
 		"@SECRET@", s.setup.Secret,
 		"@TERM@", startTerm,
-	).Replace(bootstrap))
+		"@FILE@", quote(path.Join(s.setup.Dir, commandFile)),
+	).Replace(text)
 }
+
+// quote is what stands between single quotes for text.
+func quote(text string) string { return strings.ReplaceAll(text, "'", "''") }

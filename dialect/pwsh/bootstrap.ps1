@@ -4,14 +4,13 @@ if ($PSVersionTable.PSVersion.Major * 100 + $PSVersionTable.PSVersion.Minor -lt 
 }
 $null = New-Module shellstead -ArgumentList $global:__shs {
 param($in)
-[Microsoft.Win32.SafeHandles.SafeFileHandle]::new([IntPtr]@FD@, $true).Dispose()
+@OPEN@
 [Environment]::SetEnvironmentVariable('DOTNET_EnableDiagnostics', [NullString]::Value)
 [Environment]::SetEnvironmentVariable('POWERSHELL_DIAGNOSTICS_OPTOUT', [NullString]::Value)
 if ([Environment]::GetEnvironmentVariable('TERM') -ceq '@TERM@') { [Environment]::SetEnvironmentVariable('TERM', 'xterm-256color') }
 $out = [Console]::OpenStandardOutput()
 $vars = $ExecutionContext.SessionState.PSVariable
 $place = $ExecutionContext.SessionState.Path
-$ascii = [Text.Encoding]::ASCII
 $utf8 = [Text.UTF8Encoding]::new($false)
 $seq = [int64]0
 $depth = 0
@@ -41,16 +40,15 @@ $read = {
 	$script:depth = $level
 	$cwd = try { [Convert]::ToBase64String($script:utf8.GetBytes($script:place.CurrentFileSystemLocation.ProviderPath)) } catch { '' }
 	do {
-		$m = $script:ascii.GetBytes("`e]7771;@SECRET@;D;$($script:seq);$code;$level;$cwd`e\`e]7771;@SECRET@;A;$($script:seq)`e\")
+		$m = "`e]7771;@SECRET@;D;$($script:seq);$code;$level;$cwd`e\"
+		$a = "`e]7771;@SECRET@;A;$($script:seq)`e\"
+		@SHOW@
+		$m = $script:utf8.GetBytes($m + $a)
 		$script:out.Write($m, 0, $m.Length)
-		try {
-			$n = $script:in.ReadInt64()
-			$script:seq = [Math]::Abs($n)
-			if ($n -gt 0) { $t = $script:in.ReadString() }
-		}
-		catch { return 'exit' }
+		@NEXT@
+		$script:seq = [Math]::Abs($n)
 	} until ($n -gt 0)
-	$m = $script:ascii.GetBytes("`e]7771;@SECRET@;S;$($script:seq)`e\")
+	$m = $script:utf8.GetBytes("`e]7771;@SECRET@;S;$($script:seq)`e\")
 	$script:out.Write($m, 0, $m.Length)
 	$errors = $null
 	$tree = [Management.Automation.Language.Parser]::ParseInput($t, [ref]$null, [ref]$errors)
@@ -75,6 +73,6 @@ Set-Item function:global:__shs_prompt { [Diagnostics.DebuggerHidden()]param() "`
 Set-Alias prompt __shs_prompt -Scope Global -Option $constant
 Set-Alias PSConsoleHostReadLine __shs_read -Scope Global -Option $constant
 }
-Remove-Variable __shs -Scope Global
-$PSStyle.OutputRendering = 'PlainText'
+Remove-Variable __shs -Scope Global -ErrorAction Ignore
 $ProgressPreference = 'SilentlyContinue'
+@RENDERING@

@@ -7,6 +7,12 @@
 // The bootstrap is the pipe's first message; the secret of the markers is in no
 // file, argument, environment or inherited descriptor.
 //
+// Where there is no such pipe (Dialect.Typed) the bootstrap is a private file
+// that is removed once it has run, and so is each program, whose number is typed.
+//
+// The shell for a person has a reader that takes keys, echoes them and knows
+// incomplete text. It reads no start-up file and writes no history.
+//
 // A message on the pipe is the command's number, eight bytes, and its text: a
 // length in seven-bit groups and UTF-8, as System.IO.BinaryReader reads them. A
 // negative number alone asks for the done and prompt markers again, with its
@@ -18,6 +24,7 @@
 //	ESC ] 7771 ; secret ; S ; seq ESC \                                start
 //	ESC ] 7771 ; secret ; D ; seq ; status ; level ; cwd ESC \         done
 //	ESC ] 7771 ; secret ; A ; seq ESC \                                prompt
+//	ESC ] 7771 ; secret ; P ; seq ESC \                                continuation
 //
 // cwd is base64 of UTF-8, level the depth of nested prompts.
 package pwsh
@@ -27,6 +34,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"path"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -45,6 +54,14 @@ const (
 	// startTerm is the terminal type that the shell itself knows.
 	startTerm = "ansi"
 
+	// Prompt is the end of a visible prompt, after its mark: before it stands the
+	// directory.
+	Prompt = "> "
+
+	// The private files of a shell that is typed to.
+	bootstrapFile = "bootstrap"
+	commandFile   = "command"
+
 	// columns is wide enough that formatting cuts no cell that a person would
 	// read; wider changes nothing else.
 	columns = 4096
@@ -55,7 +72,11 @@ const (
 const warmUp = `$null = 1, 'a', (Microsoft.PowerShell.Management\Get-Item / -ErrorAction Ignore) | Microsoft.PowerShell.Utility\Out-String; $null`
 
 // Dialect is the PowerShell dialect.
-type Dialect struct{}
+type Dialect struct {
+	// Typed drives the shell through its terminal, for where no private channel
+	// can be had. A program may then see on its terminal that one was given.
+	Typed bool
+}
 
 var _ dialect.Dialect = Dialect{}
 
@@ -73,24 +94,29 @@ func (Dialect) Install() string {
 }
 
 // New returns a new shell's state.
-func (Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
+func (d Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
 	if len(setup.Secret) < 32 || strings.Trim(setup.Secret, "0123456789abcdef") != "" {
 		return nil, fmt.Errorf("pwsh: the secret needs at least 128 bits in hexadecimal")
 	}
-	return &shell{setup: setup}, nil
+	s := &shell{setup: setup, typed: d.Typed}
+	if setup.Rewrites {
+		return console{s}, nil
+	}
+	return s, nil
 }
 
 type shell struct {
-	setup dialect.Setup
-	given uint64 // the number of the last command
-	begun uint64 // the number of the last command that the shell has begun
+	setup   dialect.Setup
+	typed   bool   // there is no channel
+	line    string // what was typed last, which the terminal may echo
+	given   uint64 // the number of the last command
+	begun   uint64 // the number of the last command that the shell has begun
+	secrets bool   // the last command asks for something that must not be seen
 }
 
 func (s *shell) Launch() dialect.Launch {
-	return dialect.Launch{
-		Args:        s.args,
-		Bootstrap:   s.bootstrap,
-		KeepChannel: true,
+	l := dialect.Launch{
+		Args: s.args,
 		Env: []string{
 			// .NET writes the keypad's mode of the terminal after every program,
 			// into the output, and PowerShell a title. This type has neither. The
@@ -103,27 +129,39 @@ func (s *shell) Launch() dialect.Launch {
 			"POWERSHELL_DIAGNOSTICS_OPTOUT=1",
 		},
 		// Echo on lets a native program's password prompt be known; the shell
-		// itself is never typed to.
+		// itself turns it off while it reads.
 		Modes:    backend.Modes{Canonical: true, Echo: true, Signals: true, InputCR: true, NoFlush: true},
 		OwnModes: true, // .NET sets its own, and puts these back for its children
 		// A child that leaves O_NONBLOCK on a shared description ends the shell.
 		SeparateDescriptors: true,
-		ReadsChannel:        true,
-		WarmUp:              warmUp,
-		MinCols:             columns,
 		AnswerQueries:       true,
 		// A signal does not end a read of the shell's own; a key does, and for
 		// some reads one more.
 		InterruptKeys: [][]byte{{0x03}, {'\r'}},
+		Asks:          s.asks,
 	}
+	if s.typed {
+		l.Files = []dialect.File{{Name: bootstrapFile, Data: []byte(s.text(0))}}
+	} else {
+		l.Bootstrap = func(ch backend.ChannelRef) []byte { return message(s.text(ch.Number)) }
+	}
+	if !s.setup.CommandMode {
+		l.Prompt, l.Modes.OutputProc = Prompt, true
+		return l
+	}
+	l.KeepChannel, l.ReadsChannel = !s.typed, !s.typed
+	l.WarmUp, l.MinCols = warmUp, columns
+	return l
 }
 
 func (s *shell) args(ch backend.ChannelRef) []string {
-	start := ". ([scriptblock]::Create(($global:__shs=[IO.BinaryReader]::new([IO.FileStream]::new('" + ch.Path +
-		"',3,1,3,65536))).ReadString()))"
+	start := "[IO.File]::ReadAllText('" + quote(path.Join(s.setup.Dir, bootstrapFile)) + "')"
+	if !s.typed {
+		start = "($global:__shs=[IO.BinaryReader]::new([IO.FileStream]::new('" + ch.Path + "',3,1,3,65536))).ReadString()"
+	}
 	args := []string{"-NoLogo", "-NoProfile"}
 	args = append(args, s.setup.Args...)
-	return append(args, "-NoExit", "-Command", start)
+	return append(args, "-NoExit", "-Command", ". ([scriptblock]::Create("+start+"))")
 }
 
 func (s *shell) Marker() dialect.Marker {
@@ -146,6 +184,8 @@ func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
 		s.begun = seq
 	case fields[0] == "A" && len(fields) == 2:
 		m.Kind = dialect.Prompt
+	case fields[0] == "P" && len(fields) == 2:
+		m.Kind = dialect.Continuation
 	case fields[0] == "D" && len(fields) == 5:
 		m.Kind = dialect.Done
 		if m.Status, err = strconv.Atoi(fields[2]); err != nil {
@@ -161,7 +201,8 @@ func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
 	return m, true
 }
 
-// Command delivers a program by the pipe. PowerShell's text is Unicode: bytes
+// Command delivers a program by the pipe, or by a file and its number by the
+// terminal. PowerShell's text is Unicode: bytes
 // that are none are refused. A byte order mark at the beginning is not part of
 // the program.
 func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
@@ -178,9 +219,21 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 			"the command is not valid UTF-8 at offset %d (byte 0x%02x), which PowerShell cannot hold: write the byte as an escape, for instance [byte]0x%02x",
 			at, script.Text[at], script.Text[at])
 	}
-	s.given = script.Seq
+	text := strings.TrimPrefix(script.Text, "\ufeff")
+	s.given, s.secrets = script.Seq, readsSecret.MatchString(text)
+	if s.typed {
+		d := s.typeNumber(int64(script.Seq))
+		d.Files = []dialect.File{{Name: commandFile, Data: []byte(text)}}
+		return d, nil
+	}
 	msg := binary.LittleEndian.AppendUint64(nil, script.Seq)
-	return dialect.Delivery{Channel: append(msg, message(strings.TrimPrefix(script.Text, "\ufeff"))...)}, nil
+	return dialect.Delivery{Channel: append(msg, message(text)...)}, nil
+}
+
+// typeNumber types the number of a command, or of a question.
+func (s *shell) typeNumber(n int64) dialect.Delivery {
+	s.line = fmt.Sprintf("#%d\n", n)
+	return dialect.Delivery{Terminal: []byte(s.line)}
 }
 
 // message is a string as BinaryReader.ReadString reads it.
@@ -194,6 +247,9 @@ func message(s string) []byte {
 func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
 	if seq <= s.given && seq != s.begun {
 		return dialect.Delivery{}, fmt.Errorf("pwsh: command %d was not begun", seq)
+	}
+	if s.typed {
+		return s.typeNumber(-int64(seq)), nil
 	}
 	return dialect.Delivery{Channel: binary.LittleEndian.AppendUint64(nil, -seq)}, nil
 }
@@ -228,8 +284,35 @@ func (s *shell) Trailer(tail []byte, interrupted bool) int {
 	return n + echo
 }
 
-// Noise: the shell prints nothing of its own around a program.
-func (s *shell) Noise(_ dialect.Kind, text []byte) []byte { return text }
+// Noise: the shell prints nothing of its own around a program. The terminal may
+// echo what is typed before one, while a child that was not waited for holds it.
+func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
+	if where != dialect.Start || s.line == "" {
+		return text
+	}
+	return bytes.Replace(text, []byte(s.line), nil, 1)
+}
+
+var (
+	// readsSecret finds a question in a program whose answer is not to be shown.
+	readsSecret = regexp.MustCompile(`(?i)\bRead-Host\b[^;|\n]*\s-(AsSecureString|MaskInput)\b`)
+
+	// secretPrompt is a prompt that asks for such an answer.
+	secretPrompt = regexp.MustCompile(`(?i)(pass(word|wd|phrase|code)|\bpw\b|\bsecret|\btoken|\bpin\b|\bapi[ _-]?key)[^:]*:\s*$`)
+)
+
+// asks tells the host's questions, which read a line although the terminal is
+// raw, from other uses of the console: the host takes ^C as a key. Nothing tells
+// a question for a secret but its own words and the program's.
+func (s *shell) asks(modes backend.Modes, prompt string) dialect.Ask {
+	switch {
+	case modes.Signals:
+		return dialect.AskUnknown
+	case s.secrets || secretPrompt.MatchString(prompt):
+		return dialect.AskSecret
+	}
+	return dialect.AskLine
+}
 
 // Interrupted changes nothing: the shell tells the status itself.
 func (s *shell) Interrupted(m dialect.Mark) dialect.Mark { return m }

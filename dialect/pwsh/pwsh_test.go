@@ -39,6 +39,7 @@ func TestMark(t *testing.T) {
 	}{
 		{"S;7", dialect.Mark{Kind: dialect.Start, Seq: 7}, true},
 		{"A;7", dialect.Mark{Kind: dialect.Prompt, Seq: 7}, true},
+		{"P;7", dialect.Mark{Kind: dialect.Continuation, Seq: 7}, true},
 		{"D;7;3;0;L3RtcC9hO2I=", dialect.Mark{Kind: dialect.Done, Seq: 7, Status: 3, HasStatus: true, Cwd: "/tmp/a;b", HasCwd: true}, true},
 		{"D;7;-1073741510;2;L3RtcC/DqQ==", dialect.Mark{Kind: dialect.Done, Seq: 7, Status: -1073741510, HasStatus: true, Level: 2, Cwd: "/tmp/é", HasCwd: true}, true},
 		// The shell could not tell where it is.
@@ -239,4 +240,116 @@ func TestNothingElseIsTheShells(t *testing.T) {
 	assert.Equal(t, "pwsh", Dialect{}.Name())
 	assert.Equal(t, "pwsh", Dialect{}.Programs()[0])
 	assert.NotEmpty(t, Dialect{}.Install())
+}
+
+func newTyped(t *testing.T) *shell {
+	t.Helper()
+	s, err := Dialect{Typed: true}.New(dialect.Setup{CommandMode: true, Secret: secret, Dir: "/tmp/it's here"})
+	require.NoError(t, err)
+	return s.(*shell)
+}
+
+func TestTypedLaunch(t *testing.T) {
+	l := newTyped(t).Launch()
+	assert.Nil(t, l.Bootstrap)
+	assert.False(t, l.KeepChannel || l.ReadsChannel)
+	args := l.Args(backend.ChannelRef{})
+	assert.Equal(t, ". ([scriptblock]::Create([IO.File]::ReadAllText('/tmp/it''s here/bootstrap')))", args[len(args)-1])
+	require.Len(t, l.Files, 1)
+	assert.Equal(t, "bootstrap", l.Files[0].Name)
+	text := string(l.Files[0].Data)
+	assert.NotRegexp(t, regexp.MustCompile(`@[A-Z]+@`), text)
+	assert.Contains(t, text, "ReadAllBytes('/tmp/it''s here/command')")
+	assert.Equal(t, 3, strings.Count(text, "7771;"+secret+";"), "each marker has the secret")
+	assert.NotContains(t, strings.Join(append(args, l.Env...), " "), secret)
+}
+
+// The line that is typed is short, whatever the program.
+func TestTypedCommand(t *testing.T) {
+	s := newTyped(t)
+	text := strings.Repeat("é\x00'\r\n", 1<<18)
+	d, err := s.Command(dialect.Script{Seq: 1<<40 + 7, Text: "\ufeff" + text})
+	require.NoError(t, err)
+	assert.Empty(t, d.Channel)
+	assert.Equal(t, "#1099511627783\n", string(d.Terminal))
+	require.Len(t, d.Files, 1)
+	assert.Equal(t, "command", d.Files[0].Name)
+	assert.Equal(t, text, string(d.Files[0].Data))
+
+	_, ok := s.Mark([]byte("S;1099511627783"))
+	require.True(t, ok)
+	d, err = s.Resync(1<<40 + 7)
+	require.NoError(t, err)
+	assert.Equal(t, "#-1099511627783\n", string(d.Terminal))
+	assert.Empty(t, d.Files)
+}
+
+// The echo of the typed line is cut where it stands, once, and nothing else.
+func TestTypedEcho(t *testing.T) {
+	s := newTyped(t)
+	_, err := s.Command(dialect.Script{Seq: 42, Text: "1"})
+	require.NoError(t, err)
+	for _, tt := range []struct{ before, after string }{
+		{"#42\n", ""},
+		{"late\n#42\n", "late\n"},
+		{"#42\n#42\n", "#42\n"},
+		{"#4\n2", "#4\n2"},
+		{"", ""},
+	} {
+		assert.Equal(t, tt.after, string(s.Noise(dialect.Start, []byte(tt.before))), "%q", tt.before)
+		assert.Equal(t, tt.before, string(s.Noise(dialect.Prompt, []byte(tt.before))), "%q", tt.before)
+		assert.Equal(t, tt.before, string(s.Noise(dialect.Done, []byte(tt.before))), "%q", tt.before)
+	}
+}
+
+func TestInteractiveLaunch(t *testing.T) {
+	for _, typed := range []bool{false, true} {
+		sh, err := Dialect{Typed: typed}.New(dialect.Setup{Secret: secret, Dir: "/d"})
+		require.NoError(t, err)
+		l := sh.Launch()
+		assert.False(t, l.KeepChannel || l.ReadsChannel, "it reads the terminal")
+		assert.True(t, l.Modes.OutputProc)
+		assert.Equal(t, "> ", l.Prompt)
+		assert.Zero(t, l.MinCols)
+		assert.Empty(t, l.WarmUp)
+		var text string
+		if typed {
+			text = string(l.Files[0].Data)
+		} else {
+			assert.Empty(t, l.Files)
+			text = read(t, bytes.NewReader(l.Bootstrap(backend.ChannelRef{Path: "/dev/fd/9", Number: 9})))
+			assert.Contains(t, text, "$in.Dispose()")
+		}
+		assert.NotRegexp(t, regexp.MustCompile(`@[A-Z]+@`), text)
+		assert.Equal(t, 4, strings.Count(text, "7771;"+secret+";"), "each marker has the secret")
+	}
+}
+
+func TestAsks(t *testing.T) {
+	raw := backend.Modes{}
+	for _, tt := range []struct {
+		text, prompt string
+		modes        backend.Modes
+		want         dialect.Ask
+	}{
+		{"Read-Host name", "name: ", raw, dialect.AskLine},
+		{"Read-Host", "", raw, dialect.AskLine},
+		{"[Console]::ReadKey()", "", backend.Modes{Signals: true}, dialect.AskUnknown},
+		{"[Console]::ReadLine()", "Password: ", backend.Modes{Signals: true}, dialect.AskUnknown},
+		{"Get-Credential", "User: ", raw, dialect.AskLine},
+		{"Get-Credential", "Password for user bob: ", raw, dialect.AskSecret},
+		{"Read-Host x", "Enter your API key: ", raw, dialect.AskSecret},
+		{"Read-Host x", "Passphrase:", raw, dialect.AskSecret},
+		{"Read-Host x", "Compass: ", raw, dialect.AskLine},
+		{"Read-Host x", "Pinned version: ", raw, dialect.AskLine},
+		{"$s = Read-Host 'x' -AsSecureString", "x: ", raw, dialect.AskSecret},
+		{"read-host -masksinput", "x: ", raw, dialect.AskLine},
+		{"Read-Host -Prompt y -maskinput", "y: ", raw, dialect.AskSecret},
+		{"Read-Host a; ConvertTo-SecureString -AsSecureString", "a: ", raw, dialect.AskLine},
+	} {
+		s := newShell(t)
+		_, err := s.Command(dialect.Script{Seq: 1, Text: tt.text})
+		require.NoError(t, err)
+		assert.Equal(t, tt.want, s.Launch().Asks(tt.modes, tt.prompt), "%q asks %q", tt.text, tt.prompt)
+	}
 }
