@@ -24,6 +24,12 @@ type Config struct {
 	Sandbox  Sandbox   `yaml:"sandbox" json:"sandbox" mapstructure:"sandbox"`
 }
 
+// Values of Backend that other packages have to know.
+const (
+	NoDialect      = "none"  // ShellDialect: any program
+	TypedTransport = "typed" // Transport: commands are typed on the terminal
+)
+
 // Backend is one kind of terminal.
 type Backend struct {
 	Type               string      `yaml:"type" json:"type" mapstructure:"type"`
@@ -31,6 +37,7 @@ type Backend struct {
 	ShellDialect       string      `yaml:"shellDialect" json:"shellDialect" mapstructure:"shellDialect"`
 	ShellPath          string      `yaml:"shellPath" json:"shellPath" mapstructure:"shellPath"` // empty: the dialect's program in PATH
 	ShellArgs          []string    `yaml:"shellArgs" json:"shellArgs" mapstructure:"shellArgs"` // empty: the dialect's own
+	Transport          string      `yaml:"transport" json:"transport" mapstructure:"transport"`
 	Env                Environment `yaml:"env" json:"env" mapstructure:"env"`
 	Init               string      `yaml:"init" json:"init" mapstructure:"init"`
 	Rows               int         `yaml:"rows" json:"rows" mapstructure:"rows"`
@@ -372,6 +379,13 @@ func (l *loader) checkBackend(b Backend) error {
 	case !slices.Contains(l.opts.Drivers, b.Driver):
 		return &Error{Path: path + ".driver", Problem: fmt.Sprintf(
 			"got %s, which does not work on %s in this version; use %s", quote(b.Driver), l.opts.GOOS, strings.Join(l.opts.Drivers, " or "))}
+	case b.Transport == TypedTransport && b.ShellDialect != "pwsh":
+		return &Error{Path: path + ".transport", Problem: fmt.Sprintf(
+			"got %s, which is for pwsh alone; leave it out for %s", quote(b.Transport), b.ShellDialect)}
+	case b.ShellDialect == NoDialect && b.ShellPath == "":
+		return &Error{Path: path + ".shellPath", Problem: "is empty, and shellDialect none runs any program; name one"}
+	case b.ShellDialect == NoDialect && b.Init != "":
+		return &Error{Path: path + ".init", Problem: "a program that is run with shellDialect none takes no commands; remove it"}
 	case b.MaxReadBytes > b.ScrollbackMaxBytes:
 		return &Error{Path: path + ".maxReadBytes", Problem: fmt.Sprintf(
 			"got %d, more than scrollbackMaxBytes (%d) retains; lower it or raise scrollbackMaxBytes", b.MaxReadBytes, b.ScrollbackMaxBytes)}

@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 	require.Len(t, cfg.Backends, 2)
 	for i, typ := range []string{"shell", "bash"} {
 		assert.Equal(t, config.Backend{
-			Type: typ, Driver: "posix", ShellDialect: "bash", ShellArgs: []string{}, Env: config.Environment{},
+			Type: typ, Driver: "posix", ShellDialect: "bash", ShellArgs: []string{}, Transport: "channel", Env: config.Environment{},
 			Rows: 40, Cols: 160, ScrollbackLines: 10000, ScrollbackMaxBytes: 4194304, MaxReadBytes: 262144,
 			PollInterval: 50, ExactProbeAfter: 150, IdleSilence: 3000, HandoffGrace: 500, Timeout: 30000, DisposeGrace: 3000,
 		}, cfg.Backends[i])
@@ -108,6 +108,7 @@ backends:
     rows: 0x10
   - type: power
     shellDialect: pwsh
+    transport: typed
 tools:
   bash: &command
     backendType: Other-1
@@ -153,7 +154,7 @@ func TestEveryKeyOfTheFile(t *testing.T) {
 	require.Len(t, cfg.Backends, 4)
 	assert.Equal(t, config.Backend{
 		Type: "shell", Driver: "posix", ShellDialect: "bash", ShellPath: "/opt/bash", ShellArgs: []string{"--norc", "-x y"},
-		Env:  config.Environment{"Mixed_Case=a=b", "lower=", "QUOTED=yes", "N=1"},
+		Transport: "channel", Env: config.Environment{"Mixed_Case=a=b", "lower=", "QUOTED=yes", "N=1"},
 		Init: ". ~/.nvm/nvm.sh\ntrue\n", Rows: 1, Cols: 32767, ScrollbackLines: 7, ScrollbackMaxBytes: 4096, MaxReadBytes: 4096,
 		PollInterval: 10, ExactProbeAfter: 20, IdleSilence: 50, HandoffGrace: 10, Timeout: 100, DisposeGrace: 300,
 	}, cfg.Backends[0])
@@ -161,6 +162,7 @@ func TestEveryKeyOfTheFile(t *testing.T) {
 	assert.Equal(t, "Other-1", cfg.Backends[2].Type)
 	assert.Equal(t, 16, cfg.Backends[2].Rows)
 	assert.Equal(t, 160, cfg.Backends[2].Cols, "what an entry leaves out has its default")
+	assert.Equal(t, "typed", cfg.Backend("power").Transport)
 	no := false
 	want := config.Command{
 		BackendType: "Other-1", Timeout: 1, MaxOutputChars: 2, Description: "text: with # marks", OnTimeout: "interrupt",
@@ -412,6 +414,7 @@ func TestRefusedLines(t *testing.T) {
 		"no YAML":          {"a: [1", `config.yaml: not valid YAML: line 1: did not find expected ',' or ']'`},
 		"read past paging": {"backends: [{type: shell, scrollbackMaxBytes: 100}]", `backends.shell.maxReadBytes: got 262144, more than scrollbackMaxBytes (100) retains; lower it or raise scrollbackMaxBytes`},
 		"short grace":      {"backends: [{type: shell, handoffGraceMs: 10}]", `backends.shell.handoffGraceMs: got 10, less than pollIntervalMs (50); raise it or lower pollIntervalMs`},
+		"typed bash":       {"backends: [{type: shell, transport: typed}]", `backends.shell.transport: got "typed", which is for pwsh alone; leave it out for bash`},
 		"absent program":   {"backends: [{type: py, shellDialect: none, shellPath: python3}]", `backends.py.shellDialect: got "none", which is not available in this version; use bash or pwsh`},
 		"absent driver":    {"backends: [{type: x, driver: conpty}]", `backends.x.driver: got "conpty", which does not work on linux in this version; use posix`},
 		"no backend":       {"tools: {bash: {backendType: zsh}}", `config.yaml: tools.bash.backendType: got "zsh", which is no backend; use one of shell, bash, or add it to backends`},
@@ -703,4 +706,24 @@ func FuzzFile(f *testing.F) {
 		require.NoError(t, err, "%s", printed)
 		require.Equal(t, cfg, again)
 	})
+}
+
+// A terminal type whose program is no shell.
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	opts := options()
+	opts.Dialects = append(opts.Dialects, config.NoDialect)
+	load := func(text string) (*config.Config, error) {
+		opts.File = write(t, text)
+		return config.Load(opts)
+	}
+	cfg, err := load("backends: [{type: py, shellDialect: none, shellPath: python3, shellArgs: [-q]}]")
+	require.NoError(t, err)
+	assert.Equal(t, "python3", cfg.Backend("py").ShellPath)
+	_, err = load("backends: [{type: py, shellDialect: none}]")
+	refused(t, err, `backends.py.shellPath: is empty, and shellDialect none runs any program; name one`)
+	_, err = load("backends: [{type: py, shellDialect: none, shellPath: python3, init: x}]")
+	refused(t, err, `backends.py.init: a program that is run with shellDialect none takes no commands; remove it`)
+	_, err = load("{backends: [{type: py, shellDialect: none, shellPath: python3}], tools: {bash: {backendType: py}}}")
+	refused(t, err, `config.yaml: tools.bash.backendType: got "py", whose shellDialect is none; this tool needs a backend that speaks bash`)
 }

@@ -68,9 +68,10 @@ func count(name string, def, limit int64, unit, doc string) key {
 var backendKeys = []key{
 	{name: "type", kind: text, refuse: refuseType, doc: "the name that tools and callers use for this kind of terminal"},
 	{name: "driver", kind: choice, choices: []string{"posix", "conpty"}, doc: "where the terminal lives; by operating system"},
-	{name: "shellDialect", kind: choice, choices: []string{"bash", "pwsh", "none"}, doc: "the language that the shell speaks; bash, on Windows pwsh"},
+	{name: "shellDialect", kind: choice, choices: []string{"bash", "pwsh", NoDialect}, doc: "the language that the shell speaks; bash, on Windows pwsh"},
 	{name: "shellPath", kind: text, def: "", refuse: refuseProgram, doc: "the shell's program: an absolute path or a name in PATH; empty: by dialect (pwsh, then pwsh-preview)"},
 	{name: "shellArgs", kind: texts, def: []string{}, refuse: refuseNUL, doc: "replaces the shell's own arguments; empty: by dialect"},
+	{name: "transport", kind: choice, choices: []string{"channel", TypedTransport}, def: "channel", doc: "how commands reach a pwsh: by a private pipe, or typed on its terminal where there can be none"},
 	{name: "env", kind: environment, def: []string{}, refuse: refuseNUL, doc: "added to the environment of this backend's shells; may restore what is scrubbed"},
 	{name: "init", kind: text, def: "", refuse: refuseNUL, doc: "run once in each new shell before its first command"},
 	count("rows", 40, 32767, "rows", "height of the terminal"),
@@ -135,7 +136,7 @@ const sandboxLater = "a sandbox " + notYet + ", shells run unconfined; use dange
 
 // notes are printed next to keys that load but do nothing yet.
 var notes = map[string]string{
-	"tools.terminal":      "not used by this version",
+
 	"tools.bash.prestart": "unset: true in shellstead mcp, otherwise false",
 	"tools.pwsh.prestart": "unset: true in shellstead mcp, otherwise false",
 }

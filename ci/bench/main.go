@@ -1,5 +1,5 @@
 // Command bench measures, in one run, the floor (a minimal loop on a
-// pseudo-terminal, see floor.go and floor_pwsh.go) and this module, and holds the ratios against
+// pseudo-terminal, see floor.go, floor_pwsh.go, floor_terminal.go) and this module, and holds the ratios against
 // the bounds that the project promises. It exits 1 when a bound fails.
 //
 //	go run ./ci/bench            the full run, five minutes and more
@@ -67,6 +67,12 @@ var measurements = []measurement{
 	{"pwsh-interrupt", pwshShell, measureInterrupt},
 	{"pwsh-close", pwshShell, measurePwshClose},
 	{"pwsh-idle", pwshShell, measureIdle},
+	{"repl", terminalShell, measureRepl},
+	{"signal", terminalShell, measureSignal},
+	{"secret", terminalShell, measureSecret},
+	{"open", terminalShell, measureOpen},
+	{"many", terminalShell, measureMany},
+	{"silent", terminalShell, measureSilent},
 }
 
 func main() {

@@ -25,6 +25,9 @@ type shell struct {
 }
 
 var (
+	// terminalShell stands for terminals, whatever runs in them.
+	terminalShell = &shell{name: "terminal"}
+
 	bashShell = &shell{"bash", bash.Dialect{}, startBashFloor, "true"}
 	pwshShell = &shell{"pwsh", pwsh.Dialect{}, startPwshFloor, "$null"}
 )
@@ -37,6 +40,9 @@ func init() { // floorStart, which a child runs, looks itself up in it
 
 // found tells whether the shell is installed here.
 func (sh *shell) found() bool {
+	if sh == terminalShell {
+		return true // each measurement looks for its own programs
+	}
 	_, err := exec.LookPath(sh.name)
 	return err == nil
 }

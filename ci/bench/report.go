@@ -18,6 +18,7 @@ const (
 	mebibytes    = "MiB"
 	kibibytes    = "KiB"
 	count        = "count"
+	percent      = "%"
 )
 
 // stat summarises the samples of one side.

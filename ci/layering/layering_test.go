@@ -38,6 +38,7 @@ var rules = map[string]rule{
 	"dialect":          {ours: []string{"backend"}},
 	"dialect/bash":     {ours: []string{"backend", "dialect"}},
 	"dialect/pwsh":     {ours: []string{"backend", "dialect"}},
+	"dialect/none":     {ours: []string{"backend", "dialect"}},
 	"backend/posix":    {ours: []string{"backend", "terminals", "shellenv"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
 	"terminals/screen": {ours: []string{"terminals"}},
 	"terminals/engine": {ours: []string{"terminals", "terminals/screen", "backend", "dialect", "shellenv"}},
@@ -46,6 +47,8 @@ var rules = map[string]rule{
 	"tool/command":     {ours: []string{"terminals", "persistent", "tool"}},
 	"toolbash":         {ours: []string{"persistent", "tool/command"}},
 	"toolpwsh":         {ours: []string{"persistent", "tool/command"}},
+	"tasks":            {ours: []string{"terminals", "tool"}},
+	"toolpty":          {ours: []string{"terminals", "tool", "tasks"}},
 	"config": {
 		others: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "go.yaml.in/yaml/v3"},
 	},
@@ -56,9 +59,9 @@ var free = []string{"cmd/", "ci/", "docs", "dialect/dialecttest"}
 
 // Packages that know no operating system and, but for the dialects, no shell.
 var (
-	systemless = []string{"terminals", "terminals/screen", "terminals/engine", "persistent", "tool", "tool/command", "toolbash", "toolpwsh", "dialect", "dialect/bash", "dialect/pwsh", "shellenv"}
-	shellless  = []string{"terminals", "terminals/screen", "terminals/engine", "persistent", "tool", "tool/command", "backend", "backend/posix"}
-	pure       = []string{"dialect", "dialect/bash", "dialect/pwsh", "shellenv"}
+	systemless = []string{"terminals", "terminals/screen", "terminals/engine", "persistent", "tool", "tool/command", "toolbash", "toolpwsh", "toolpty", "tasks", "dialect", "dialect/bash", "dialect/pwsh", "dialect/none", "shellenv"}
+	shellless  = []string{"terminals", "terminals/screen", "terminals/engine", "persistent", "tool", "tool/command", "toolpty", "tasks", "backend", "backend/posix", "dialect/none"}
+	pure       = []string{"dialect", "dialect/bash", "dialect/pwsh", "dialect/none", "shellenv"}
 )
 
 // What those packages may not import. The engine looks up a shell in PATH, which

@@ -130,9 +130,16 @@ func configurationOf(file string) string {
 // tools that are needed must have one.
 func (c *checkup) shells(ctx context.Context, h *host, needed []string) {
 	need := func(backend string) bool {
-		return slices.ContainsFunc(needed, func(tool string) bool { return h.cfg.Tools.Command(tool).BackendType == backend })
+		return slices.ContainsFunc(needed, func(tool string) bool {
+			settings := h.cfg.Tools.Command(tool)
+			return settings != nil && settings.BackendType == backend
+		})
 	}
 	for _, b := range h.cfg.Backends {
+		if b.ShellDialect == plain.Name() {
+			c.program(ctx, h, b)
+			continue
+		}
 		name := "shell " + b.Type
 		found, err := h.probe(ctx, b)
 		switch {
@@ -156,6 +163,38 @@ func (c *checkup) shells(ctx context.Context, h *host, needed []string) {
 	}
 }
 
+// program opens a terminal whose program is no shell of ours.
+func (c *checkup) program(ctx context.Context, h *host, b config.Backend) {
+	name := "program " + b.Type
+	owner, done, err := h.examiner(ctx, b.Type)
+	if err == nil {
+		defer done()
+		_, err = h.service.Open(ctx, owner, terminals.OpenRequest{Type: b.Type})
+	}
+	if err != nil {
+		c.add(name, limited, "%s", err)
+		return
+	}
+	c.add(name, works, "%s on a real terminal", b.ShellPath)
+}
+
+// examiner makes an owner for one check and returns how to end it.
+func (h *host) examiner(ctx context.Context, backend string) (owner *terminals.Owner, done func(), err error) {
+	dir, err := workingDir("")
+	if err != nil {
+		return nil, nil, err
+	}
+	owner, err = h.service.NewOwner(terminals.OwnerOptions{Name: "doctor", Cwd: dir})
+	if err != nil {
+		return nil, nil, err
+	}
+	return owner, func() {
+		if err := h.service.DisposeOwner(context.WithoutCancel(ctx), owner); err != nil {
+			h.log.Error("a terminal could not be cleaned up", "type", backend, "error", err)
+		}
+	}, nil
+}
+
 func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
 	settings := *h.cfg.Tools.Command(b.ShellDialect)
 	settings.BackendType = b.Type
@@ -164,19 +203,11 @@ func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir, err := workingDir("")
+	owner, done, err := h.examiner(ctx, b.Type)
 	if err != nil {
 		return "", err
 	}
-	owner, err := h.service.NewOwner(terminals.OwnerOptions{Name: "doctor", Cwd: dir})
-	if err != nil {
-		return "", err
-	}
-	defer func() {
-		if err := h.service.DisposeOwner(context.WithoutCancel(ctx), owner); err != nil {
-			h.log.Error("a shell could not be cleaned up", "type", b.Type, "error", err)
-		}
-	}()
+	defer done()
 	res := runner.Run(ctx, owner, persistent.Command{Text: probes[b.ShellDialect], Timeout: probeTimeout})
 	switch {
 	case res.Err() != nil:
@@ -220,7 +251,7 @@ func signalList(can backend.Capabilities) string {
 func (c *checkup) folders(cfg *config.Config) {
 	c.add("sandbox", limited, "%s (no confinement)", cfg.Sandbox.Mode)
 	c.require("temporary folder", writable(os.TempDir()), "%s is writable", os.TempDir())
-	for _, tool := range toolNames {
+	for _, tool := range commandTools {
 		settings := cfg.Tools.Command(tool)
 		if settings.SpillDir == "" || !settings.Spill {
 			continue

@@ -15,18 +15,25 @@ import (
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/dialect/bash"
+	"github.com/shellstead/shellstead/dialect/none"
 	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/shellenv"
+	"github.com/shellstead/shellstead/tasks"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/terminals/engine"
 	"github.com/shellstead/shellstead/tool"
 	"github.com/shellstead/shellstead/toolbash"
+	"github.com/shellstead/shellstead/toolpty"
 	"github.com/shellstead/shellstead/toolpwsh"
 )
 
-// dialects are the shell languages that this program was built with.
+// dialects are the shell languages that this program was built with. Each has a
+// command tool of its name.
 var dialects = []dialect.Dialect{bash.Dialect{}, pwsh.Dialect{}}
+
+// plain is how a terminal is run whose program is no such shell.
+var plain = none.Dialect{}
 
 func dialectNames() []string {
 	names := make([]string, len(dialects))
@@ -37,6 +44,9 @@ func dialectNames() []string {
 }
 
 func dialectNamed(name string) (dialect.Dialect, error) {
+	if name == plain.Name() {
+		return plain, nil
+	}
 	for _, d := range dialects {
 		if d.Name() == name {
 			return d, nil
@@ -87,6 +97,7 @@ type host struct {
 	service *terminals.Service
 
 	keepSpill bool
+	terminals bool // the terminal tools are mounted
 	disposal  sync.Once
 }
 
@@ -121,6 +132,9 @@ func (h *host) register(b config.Backend) error {
 	d, err := dialectNamed(b.ShellDialect)
 	if err != nil {
 		return err
+	}
+	if b.Transport == config.TypedTransport {
+		d = pwsh.Dialect{Typed: true} // the only one that has another
 	}
 	made, err := engine.New(engine.Config{
 		Type:               b.Type,
@@ -161,6 +175,7 @@ func (h *host) newRunner(c config.Command) (*persistent.Runner, error) {
 		SpillDir:       c.SpillDir,
 		SpillMaxBytes:  c.SpillMaxBytes,
 		KeepSpill:      h.keepSpill,
+		TerminalTools:  h.terminals,
 		Logger:         h.log,
 		Resolve:        func(*terminals.Owner) []string { return h.managedEnv() },
 	})
@@ -194,19 +209,62 @@ func (h *host) command(name string) (commandTool, error) {
 	return commandTool{name: name, runner: runner, settings: settings}, err
 }
 
-// commands makes the command tools of a `--tools` list.
-func (h *host) commands(list string) ([]commandTool, error) {
+// mounted are the tools of a `--tools` list.
+type mounted struct {
+	commands []commandTool
+	tools    []tool.Tool // those of commands first
+}
+
+// mount makes the tools of a list. notify is told of each background task that
+// has ended; it may be nil.
+func (h *host) mount(list string, notify func(*terminals.Owner, tasks.Notice)) (mounted, error) {
 	names, err := h.parseTools(list)
 	if err != nil {
-		return nil, err
+		return mounted{}, err
 	}
-	commands := make([]commandTool, len(names))
-	for i, name := range names {
-		if commands[i], err = h.command(name); err != nil {
+	h.terminals = slices.Contains(names, terminalTools)
+	var m mounted
+	for _, name := range names {
+		if slices.Contains(groups, name) {
+			continue
+		}
+		c, err := h.command(name)
+		if err != nil {
+			return mounted{}, err
+		}
+		m.commands = append(m.commands, c)
+		m.tools = append(m.tools, c.tool())
+	}
+	if h.terminals {
+		more, err := h.terminalTools(slices.Contains(names, taskTools), notify)
+		if err != nil {
+			return mounted{}, err
+		}
+		m.tools = append(m.tools, more...)
+	}
+	return m, nil
+}
+
+// terminalTools makes the six tools and, where background is set, the three for
+// background sends.
+func (h *host) terminalTools(background bool, notify func(*terminals.Owner, tasks.Notice)) ([]tool.Tool, error) {
+	settings := toolpty.Config{
+		RunInBackground: background,
+		MaxResultBytes:  h.cfg.Tools.Terminal.MaxResultBytes,
+		Env: func(*terminals.Owner, string) ([]string, error) {
+			return h.managedEnv(), nil
+		},
+	}
+	var more []tool.Tool
+	if background {
+		runtime, err := tasks.New(tasks.Config{MaxResultBytes: settings.MaxResultBytes, Notify: notify, Logger: h.log})
+		if err != nil {
 			return nil, err
 		}
+		settings.Tasks, more = runtime, runtime.Tools()
 	}
-	return commands, nil
+	six, err := toolpty.New(h.service, settings)
+	return append(six, more...), err
 }
 
 // tool is what a model sees of c.

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/shellstead/shellstead/tasks"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/tool"
 )
@@ -61,7 +62,8 @@ func (a *app) mcp(list, dir string) error {
 	if err != nil {
 		return err
 	}
-	commands, err := h.commands(list)
+	notices := newNotices()
+	m, err := h.mount(list, notices.taskEnded)
 	if err != nil {
 		return err
 	}
@@ -72,13 +74,11 @@ func (a *app) mcp(list, dir string) error {
 	if err != nil {
 		return err
 	}
-	tools := make([]tool.Tool, len(commands))
-	for i, c := range commands {
-		tools[i] = c.tool()
+	for _, c := range m.commands {
 		c.prestart(owner, true, log)
 	}
 	transport, ended := messages(a.in, a.out)
-	if err := h.serve(ctx, owner, tools, transport, ended); err != nil {
+	if err := h.serve(ctx, owner, m.tools, notices, transport, ended); err != nil {
 		return err
 	}
 	var signal interruption
@@ -89,14 +89,14 @@ func (a *app) mcp(list, dir string) error {
 }
 
 // serve answers one connection until its input, the connection or ctx ends.
-func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.Tool, transport mcp.Transport, input <-chan struct{}) error {
+func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.Tool, notices *notices, transport mcp.Transport, input <-chan struct{}) error {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "shellstead", Title: "Live shells", Version: moduleVersion()},
 		&mcp.ServerOptions{
 			Instructions: instructions,
 			Logger:       h.log,
 			// The list never changes; the answer does not offer to say so.
-			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Logging: &mcp.LoggingCapabilities{}},
 		})
 	ordered := inOrder(transport)
 	for _, t := range tools {
@@ -104,10 +104,14 @@ func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.T
 	}
 	// Calls end by their own cancellation and with the owner, so that a signal
 	// does not cut off their answers.
-	connection, err := server.Connect(context.WithoutCancel(ctx), ordered, nil)
+	connection, err := server.Connect(context.WithoutCancel(ctx), ordered, &mcp.ServerSessionOptions{
+		// The end of a task is told to a client that has asked for nothing, too.
+		State: &mcp.ServerSessionState{LogLevel: noticeLevel},
+	})
 	if err != nil {
 		return err
 	}
+	notices.to(connection)
 	ended := make(chan error, 1)
 	go func() { ended <- connection.Wait() }()
 	select {
@@ -134,6 +138,37 @@ func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.T
 		h.log.Warn("the client does not read; its last answers are lost")
 	}
 	return nil
+}
+
+// noticeLevel is the level of the messages about background tasks.
+const noticeLevel = "info"
+
+// notices are the messages that a connection's client gets besides answers.
+type notices struct {
+	session   *mcp.ServerSession
+	connected chan struct{}
+}
+
+func newNotices() *notices { return &notices{connected: make(chan struct{})} }
+
+// to says where they go.
+func (n *notices) to(session *mcp.ServerSession) {
+	n.session = session
+	close(n.connected)
+}
+
+// taskEnded tells the client that a background task has ended. A client that is
+// gone needs no notice; the runtime logs each.
+func (n *notices) taskEnded(owner *terminals.Owner, notice tasks.Notice) {
+	<-n.connected // nothing ran before
+	_ = n.session.Log(owner.Context(), &mcp.LoggingMessageParams{
+		Level:  noticeLevel,
+		Logger: "shellstead",
+		Data: struct {
+			tasks.Notice
+			Message string `json:"message"`
+		}{notice, notice.Text()},
+	})
 }
 
 func describeTool(spec tool.Spec) *mcp.Tool {

@@ -336,7 +336,8 @@ func TestGoldenToolList(t *testing.T) {
 	t.Parallel()
 	for name, lists := range map[string][]string{
 		"tools-list.golden":      {"bash", "bash"},
-		"tools-list-both.golden": {"bash,pwsh", " pwsh, bash,pwsh", "all"},
+		"tools-list-both.golden": {"bash,pwsh", " pwsh, bash,pwsh"},
+		"tools-list-all.golden":  {"bash,pwsh,terminal,task", "terminal, pwsh,bash", "all"},
 	} {
 		var first []byte
 		for _, list := range lists {
@@ -360,8 +361,9 @@ func TestGoldenToolList(t *testing.T) {
 func TestGoldenTools(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"tools.golden":      {"--tools", "bash"},
-		"tools-both.golden": nil,
+		"tools.golden":            {"--tools", "bash"},
+		"tools-foreground.golden": {"--tools", "terminal", "--set", "tools.terminal.enableRunInBackground=false"},
+		"tools-all.golden":        nil,
 	} {
 		got, err := exec.Command(program(t), append(append([]string{"tools", "--json"}, args...), bothShells...)...).Output()
 		require.NoError(t, err)

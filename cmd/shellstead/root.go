@@ -148,7 +148,7 @@ func (a *app) load(flags ...config.Flag) (*config.Config, error) {
 		Environ:  os.Environ(),
 		Set:      a.set,
 		Flags:    flags,
-		Dialects: dialectNames(),
+		Dialects: append(dialectNames(), plain.Name()),
 		Found:    found,
 	})
 }

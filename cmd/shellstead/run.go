@@ -25,6 +25,7 @@ type runOptions struct {
 	text    bool
 	json    bool
 	jsonl   bool
+	answers []string
 }
 
 // runFlags are the flags of run that set one key of the tool's configuration.
@@ -44,7 +45,9 @@ func newRun(a *app) *cobra.Command {
 			"one's exit code: 124 after a timeout, 125 when it was left waiting for input,\n" +
 			"128+n when signal n ended it, 130 when shellstead was interrupted.\n\n" +
 			"Output goes to stdout as it comes, what shellstead has to say to stderr. Put --\n" +
-			"before a COMMAND that begins with a dash.",
+			"before a COMMAND that begins with a dash.\n\n" +
+			"A program that waits for input gets the next --answer; started on a terminal,\n" +
+			"run lets you type it. Otherwise the next COMMAND interrupts it.",
 		Example: "  shellstead run 'cd /tmp && x=5' 'echo \"$x in $PWD\"'\n" +
 			"  echo '{\"command\": \"make test\"}' | shellstead run --jsonl",
 		Args: cobra.ArbitraryArgs,
@@ -62,6 +65,8 @@ func newRun(a *app) *cobra.Command {
 	flags.BoolVar(&o.text, "text", false, "print what the tool would return to a model")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object for each command")
 	flags.BoolVar(&o.jsonl, "jsonl", false, `read commands from stdin, one {"command": "..."} a line, and answer each with a line`)
+	// An array, not a slice: an answer may hold commas.
+	flags.StringArrayVar(&o.answers, "answer", nil, "type `TEXT` and Enter for a program that waits for input; may be repeated, in order")
 	return cmd
 }
 
@@ -85,6 +90,13 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	if err != nil {
 		return err
 	}
+	var typing *person
+	if !o.text && !o.json && !o.jsonl && len(o.answers) == 0 {
+		if typing = newPerson(a.in); typing != nil {
+			settings := cfg.Tools.Command(o.dialect)
+			settings.WaitConfirm = min(settings.WaitConfirm, personConfirm)
+		}
+	}
 	command, err := h.command(o.dialect)
 	if err != nil {
 		return err
@@ -97,6 +109,9 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 		return err
 	}
 	r := &commandRun{app: a, runner: command.runner, owner: owner}
+	if len(o.answers) > 0 {
+		r.answers = (*scripted)(&o.answers)
+	}
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	defer r.fail(nil)
 	switch {
@@ -108,6 +123,9 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	case o.text:
 		r.each(commands, r.showText)
 	default:
+		if typing != nil {
+			r.answers, r.person = typing, typing
+		}
 		r.each(commands, r.showPlain)
 	}
 	return r.end()
@@ -190,6 +208,9 @@ type commandRun struct {
 	owner  *terminals.Owner
 	ctx    context.Context
 	fail   context.CancelCauseFunc // ends the run: stdout cannot be written
+
+	answers answerer // nil: a program that waits is left waiting
+	person  *person  // answers, when it is somebody at a terminal
 
 	code    int   // of the last command
 	stopped error // why the run ended before its last command
@@ -283,9 +304,17 @@ func exitCode(res persistent.Result) int {
 	}
 }
 
+// do runs a command.
+func (r *commandRun) do(cmd persistent.Command) persistent.Result {
+	if r.answers != nil {
+		cmd.Answer = r.answers.answer
+	}
+	return r.runner.Run(r.ctx, r.owner, cmd)
+}
+
 // answer runs a command and prints its result as one line of JSON.
 func (r *commandRun) answer(cmd persistent.Command) persistent.Result {
-	res := r.runner.Run(r.ctx, r.owner, cmd)
+	res := r.do(cmd)
 	r.print(res)
 	return res
 }
@@ -298,7 +327,7 @@ func (r *commandRun) print(res persistent.Result) {
 
 // showText runs a command and prints what a model would read.
 func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
-	res := r.runner.Run(r.ctx, r.owner, cmd)
+	res := r.do(cmd)
 	if openFailure(res) != nil {
 		return res // its one line goes to stderr
 	}
@@ -312,7 +341,13 @@ func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
 func (r *commandRun) showPlain(cmd persistent.Command) persistent.Result {
 	out := &liveOutput{out: r.out, fail: r.fail}
 	cmd.Stream = out.write
-	res := r.runner.Run(r.ctx, r.owner, cmd)
+	if r.person != nil {
+		cmd.Stream = func(p []byte) { out.write(r.person.echo.filter(p)) }
+	}
+	res := r.do(cmd)
+	if r.person != nil {
+		out.write(r.person.echo.rest())
+	}
 	if res.Notices == "" || openFailure(res) != nil || r.ctx.Err() != nil {
 		return res
 	}

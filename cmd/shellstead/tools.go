@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -37,13 +36,13 @@ func newTools(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			commands, err := h.commands(list)
+			m, err := h.mount(list, nil)
 			if err != nil {
 				return err
 			}
-			specs := make([]tool.Spec, len(commands))
-			for i, c := range commands {
-				specs[i] = c.tool().Spec()
+			specs := make([]tool.Spec, len(m.tools))
+			for i, t := range m.tools {
+				specs[i] = t.Spec()
 			}
 			if asJSON {
 				return writeJSON(a.out, specs, "  ")
@@ -57,15 +56,20 @@ func newTools(a *app) *cobra.Command {
 	return cmd
 }
 
+// Names of a `--tools` list that stand for several tools.
+const (
+	terminalTools = "terminal" // the six for interactive terminals
+	taskTools     = "task"     // the three for background sends
+	allTools      = "all"      // every tool, command tools whose shell is here
+)
+
 // toolNames are the tools that `--tools` knows, in the order in which they are
-// offered.
-var toolNames = []string{toolbash.Name, toolpwsh.Name}
-
-// laterTools are named by the documentation and come with a later version.
-var laterTools = []string{"terminal", "task"}
-
-// allTools stands for every tool whose shell is here.
-const allTools = "all"
+// offered: first those that run commands, then the groups.
+var (
+	commandTools = []string{toolbash.Name, toolpwsh.Name}
+	groups       = []string{terminalTools, taskTools}
+	toolNames    = slices.Concat(commandTools, groups)
+)
 
 // platformTool is the command tool of the operating system's own shell.
 func platformTool() string {
@@ -76,31 +80,41 @@ func platformTool() string {
 }
 
 func toolsFlag(cmd *cobra.Command, list *string, byDefault string) {
-	cmd.Flags().StringVar(list, "tools", byDefault, "comma separated `LIST` of tools, or all whose shell is found")
+	cmd.Flags().StringVar(list, "tools", byDefault,
+		"comma separated `LIST` of "+strings.Join(toolNames, ", ")+", or all of them whose shell is found")
 }
 
 // parseTools reads a `--tools` list: names without repetition, in the order of
-// toolNames, so that the same set always makes the same list.
+// toolNames, so that the same set always makes the same list. Background sends
+// come with the terminals, unless the configuration switches them off.
 func (h *host) parseTools(list string) ([]string, error) {
 	wanted := map[string]bool{}
+	background := h.cfg.Tools.Terminal.EnableRunInBackground
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		switch {
 		case list == allTools:
-			for _, name := range toolNames {
+			any := false
+			for _, name := range commandTools {
 				wanted[name] = h.cfg.Backend(h.cfg.Tools.Command(name).BackendType) != nil
+				any = any || wanted[name]
 			}
-			if !slices.Contains(slices.Collect(maps.Values(wanted)), true) {
+			if !any {
 				wanted[platformTool()] = true // and its absence is an error
 			}
+			wanted[terminalTools] = true
+		case name == taskTools && !background:
+			return nil, usageError("--tools: %s has nothing to do while tools.terminal.enableRunInBackground is false; remove one of the two", name)
 		case slices.Contains(toolNames, name):
 			wanted[name] = true
-		case slices.Contains(laterTools, name):
-			return nil, usageError("--tools: %s is not available in this version; use %s", name, strings.Join(toolNames, ", "))
 		default:
 			return nil, usageError("--tools: got %q, want a list of %s, or all", name, strings.Join(toolNames, ", "))
 		}
 	}
+	if wanted[taskTools] && !wanted[terminalTools] {
+		return nil, usageError("--tools: %s looks after what %s starts in the background; name both", taskTools, terminalTools)
+	}
+	wanted[taskTools] = wanted[terminalTools] && background
 	return slices.DeleteFunc(slices.Clone(toolNames), func(name string) bool { return !wanted[name] }), nil
 }
 
