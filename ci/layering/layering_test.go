@@ -32,30 +32,36 @@ type rule struct {
 // way: cmd → tools → persistent → terminals ← engine, backends, dialects. The
 // contract packages (terminals, backend, dialect, tool) hold types.
 var rules = map[string]rule{
-	"shellenv":         {},
-	"terminals":        {},
-	"backend":          {},
-	"dialect":          {ours: []string{"backend"}},
-	"dialect/bash":     {ours: []string{"backend", "dialect"}},
-	"dialect/pwsh":     {ours: []string{"backend", "dialect"}},
-	"dialect/none":     {ours: []string{"backend", "dialect"}},
-	"backend/posix":    {ours: []string{"backend", "terminals", "shellenv"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
-	"terminals/screen": {ours: []string{"terminals"}},
-	"terminals/engine": {ours: []string{"terminals", "terminals/screen", "backend", "dialect", "shellenv"}},
-	"tool":             {ours: []string{"terminals", "terminals/screen"}},
-	"persistent":       {ours: []string{"terminals", "terminals/screen"}},
-	"tool/command":     {ours: []string{"terminals", "persistent", "tool"}},
-	"toolbash":         {ours: []string{"persistent", "tool/command"}},
-	"toolpwsh":         {ours: []string{"persistent", "tool/command"}},
-	"tasks":            {ours: []string{"terminals", "tool"}},
-	"toolpty":          {ours: []string{"terminals", "tool", "tasks"}},
+	"shellenv":                  {},
+	"terminals":                 {},
+	"backend":                   {},
+	"dialect":                   {ours: []string{"backend"}},
+	"dialect/bash":              {ours: []string{"backend", "dialect"}},
+	"dialect/pwsh":              {ours: []string{"backend", "dialect"}},
+	"dialect/none":              {ours: []string{"backend", "dialect"}},
+	"backend/posix":             {ours: []string{"backend", "terminals", "shellenv"}, others: []string{"github.com/creack/pty", "golang.org/x/sys"}},
+	"backend/conpty":            {ours: []string{"backend", "terminals"}, others: []string{"github.com/UserExistsError/conpty", "golang.org/x/sys"}},
+	"terminals/screen":          {ours: []string{"terminals"}},
+	"terminals/engine":          {ours: []string{"terminals", "terminals/screen", "backend", "dialect", "shellenv"}},
+	"tool":                      {ours: []string{"terminals", "terminals/screen"}},
+	"persistent":                {ours: []string{"terminals", "terminals/screen", "shellenv"}},
+	"tool/command":              {ours: []string{"terminals", "persistent", "tool"}},
+	"toolbash":                  {ours: []string{"persistent", "tool/command"}},
+	"toolpwsh":                  {ours: []string{"persistent", "tool/command"}},
+	"tasks":                     {ours: []string{"terminals", "tool"}},
+	"toolpty":                   {ours: []string{"terminals", "tool", "tasks"}},
+	"session":                   {},
+	"session/internal/filelock": {others: []string{"golang.org/x/sys"}},
+	"session/jsonl":             {ours: []string{"session", "session/internal/filelock"}, others: []string{"github.com/klauspost/compress"}},
+	"session/sqlite":            {ours: []string{"session", "session/internal/filelock"}, others: []string{"modernc.org/sqlite"}},
+	"hooks":                     {ours: []string{"tool", "terminals/screen"}, others: []string{"golang.org/x/sys"}},
 	"config": {
 		others: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "go.yaml.in/yaml/v3"},
 	},
 }
 
 // free are the packages that only wire or only serve development.
-var free = []string{"cmd/", "ci/", "docs", "dialect/dialecttest"}
+var free = []string{"cmd/", "ci/", "docs", "dialect/dialecttest", "backend/conpty/conptytest"}
 
 // Packages that know no operating system and, but for the dialects, no shell.
 var (
