@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +23,12 @@ type Config struct {
 	Backends []Backend `yaml:"backends" json:"backends" mapstructure:"-"`     // unique types, at least one
 	Tools    Tools     `yaml:"tools" json:"tools" mapstructure:"tools"`
 	Sandbox  Sandbox   `yaml:"sandbox" json:"sandbox" mapstructure:"sandbox"`
+	Session  Session   `yaml:"session" json:"session" mapstructure:"session"`
+	Hooks    []Hook    `yaml:"hooks" json:"hooks" mapstructure:"-"` // in the order in which they run
+
+	// HomeSource says where DSHHome comes from: the file, the variable or the flag
+	// that sets it, DSH_HOME, or empty for the default.
+	HomeSource string `yaml:"-" json:"-" mapstructure:"-"`
 }
 
 // Values of Backend that other packages have to know.
@@ -98,6 +105,31 @@ type Sandbox struct {
 	Mode          string `yaml:"mode" json:"mode" mapstructure:"mode"`
 	WorkspaceRoot string `yaml:"workspaceRoot" json:"workspaceRoot" mapstructure:"workspaceRoot"`
 	Network       bool   `yaml:"network" json:"network" mapstructure:"network"`
+}
+
+// Values of Session that other packages have to know.
+const (
+	NoLog     = "none"   // Persistence: nothing is stored
+	JSONLLog  = "jsonl"  // Persistence: a file for each session
+	SQLiteLog = "sqlite" // Persistence: one database
+	ZstdLog   = "zstd"   // Compress
+)
+
+// Session says where sessions are logged.
+type Session struct {
+	Persistence *string `yaml:"persistence" json:"persistence" mapstructure:"persistence"` // nil: the host decides
+	Root        string  `yaml:"root" json:"root" mapstructure:"root"`                      // absolute
+	Compress    string  `yaml:"compress" json:"compress" mapstructure:"compress"`
+}
+
+// Hook is a command that runs before or after tool calls.
+type Hook struct {
+	Event     string   `yaml:"event" json:"event"`
+	Matcher   string   `yaml:"matcher" json:"matcher"` // empty: every tool
+	Command   []string `yaml:"command" json:"command"` // never empty
+	Format    string   `yaml:"format" json:"format"`
+	Timeout   Millis   `yaml:"timeoutMs" json:"timeoutMs"`
+	OnFailure string   `yaml:"onFailure" json:"onFailure"`
 }
 
 // Millis is a duration in whole milliseconds, as configuration writes it.
@@ -186,6 +218,7 @@ type loader struct {
 	order []string                // keys of types
 
 	homes []homeSetting // every explicit dshHome
+	hooks []Hook        // of the strongest source that has any list
 	// chosen remembers where tools.*.backendType was set, for the message.
 	chosen map[string]string
 }
@@ -291,6 +324,11 @@ func (l *loader) environment() error {
 			return err
 		}
 	}
+	if list := vars[envPrefix+"HOOKS"]; list != "" {
+		if err := l.hookList(envPrefix+"HOOKS", list); err != nil {
+			return err
+		}
+	}
 	for _, leaf := range l.leaves() {
 		name := EnvName(leaf.path)
 		if text := vars[name]; text != "" { // an empty variable counts as unset
@@ -346,11 +384,14 @@ func (l *loader) config() (*Config, error) {
 		}
 		cfg.Backends = append(cfg.Backends, b)
 	}
-	home, err := l.home()
-	if err != nil {
+	var err error
+	if cfg.DSHHome, cfg.HomeSource, err = l.home(); err != nil {
 		return nil, err
 	}
-	cfg.DSHHome = home
+	if cfg.Session.Root == "" {
+		cfg.Session.Root = filepath.Join(cfg.DSHHome, "sessions")
+	}
+	cfg.Hooks = append([]Hook{}, l.hooks...)
 	for _, dialect := range []string{"bash", "pwsh"} {
 		if err := l.checkTool(cfg, dialect); err != nil {
 			return nil, err

@@ -14,31 +14,32 @@ type homeSetting struct{ source, value string }
 // home resolves the home folder: the explicit setting, then $DSH_HOME, then
 // ~/.dsh. Explicit settings that name different folders are refused instead of
 // ranked: what one part of a system stored, another would not find.
-func (l *loader) home() (string, error) {
-	var chosen, from string
+func (l *loader) home() (chosen, from string, err error) {
 	for _, setting := range l.homes {
 		if strings.TrimSpace(setting.value) == "" {
 			continue
 		}
 		path, err := l.absolute(setting.source, setting.value)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		if chosen != "" && path != chosen {
-			return "", &Error{Path: "dshHome", Problem: fmt.Sprintf(
+			return "", "", &Error{Path: "dshHome", Problem: fmt.Sprintf(
 				"%s says %s and %s says %s; remove one", from, quote(chosen), setting.source, quote(path))}
 		}
 		chosen, from = path, setting.source
 	}
 	if chosen != "" {
-		return chosen, nil
+		return chosen, from, nil
 	}
 	for _, entry := range l.opts.Environ {
 		if value, ok := strings.CutPrefix(entry, "DSH_HOME="); ok && strings.TrimSpace(value) != "" {
-			return l.absolute("DSH_HOME", value)
+			chosen, err = l.absolute("DSH_HOME", value)
+			return chosen, "DSH_HOME", err
 		}
 	}
-	return l.absolute("", "~/.dsh")
+	chosen, err = l.absolute("", "~/.dsh")
+	return chosen, "", err
 }
 
 // userHome is the user's home folder: HOME, or what the system's user database

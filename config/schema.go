@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,10 +42,6 @@ type section struct {
 	name     string
 	keys     []key
 	sections []section
-
-	// later names what a section is for that this version does not have; none
-	// of its keys is accepted.
-	later string
 }
 
 // Bounds that only keep arithmetic and memory sane.
@@ -54,6 +51,7 @@ const (
 	maxMemory  = 1 << 30
 	maxOutput  = 16 << 20 // a result is held in memory and sent in one message
 	maxFile    = 1 << 40
+	maxHook    = 60 * 60 * 1000 // the model waits for it
 )
 
 func millis(name string, def int64, doc string) key {
@@ -103,6 +101,16 @@ func commandKeys(backend string) []key {
 	}
 }
 
+// hookKeys are the keys of one entry of hooks.
+var hookKeys = []key{
+	{name: "event", kind: choice, choices: []string{"PreToolUse", "PostToolUse"}, doc: "when it runs: before a tool call, or after it and before the model gets the result; required"},
+	{name: "matcher", kind: text, def: "", refuse: refusePattern, doc: "a regular expression that matches the whole name of the tools it runs for; empty or *: every tool"},
+	{name: "command", kind: texts, refuse: refuseNUL, doc: "the program and its arguments, which no shell reads; required"},
+	{name: "format", kind: choice, choices: []string{"claude-code", "codex"}, def: "claude-code", doc: "whose hooks it is written for: the payload that it reads"},
+	{name: "timeoutMs", kind: number, min: 1, max: maxHook, unit: "ms", def: int64(60000), doc: "when it is killed, which is a failure"},
+	{name: "onFailure", kind: choice, choices: []string{"allow", "block"}, def: "allow", doc: "what its failure does to the call"},
+}
+
 const notYet = "is not available in this version"
 
 // root is the whole configuration but backends and hooks, which are lists.
@@ -128,15 +136,19 @@ var root = section{
 				unavailable: map[string]string{"false": "cutting off the network " + notYet + "; shells have the network"},
 				doc:         "whether shells have the network"},
 		}},
-		{name: "session", later: "the session log"},
+		{name: "session", keys: []key{
+			{name: "persistence", kind: choice, choices: []string{NoLog, JSONLLog, SQLiteLog}, doc: "what keeps the log of a session: nothing, a file of its own, or one database; jsonl in shellstead mcp, otherwise none"},
+			{name: "root", kind: text, def: "", refuse: refuseRelative, doc: "absolute folder for these logs; empty: the folder sessions in dshHome"},
+			{name: "compress", kind: choice, choices: []string{"none", ZstdLog}, def: "none", doc: "how new jsonl logs are compressed; shells find the path of an uncompressed one as $DSH_SESSION_JSONL"},
+		}},
 	},
 }
 
 const sandboxLater = "a sandbox " + notYet + ", shells run unconfined; use danger-full-access and confine the program from outside"
 
-// notes are printed next to keys that load but do nothing yet.
+// notes are printed next to keys that are unset.
 var notes = map[string]string{
-
+	"session.persistence": "unset: jsonl in shellstead mcp, otherwise none",
 	"tools.bash.prestart": "unset: true in shellstead mcp, otherwise false",
 	"tools.pwsh.prestart": "unset: true in shellstead mcp, otherwise false",
 }
@@ -177,7 +189,7 @@ func (l *loader) leaves() []leaf {
 // Key describes one key for documentation.
 type Key struct {
 	Path    string // "backends.TYPE.rows"
-	Env     string // the environment variable that sets it
+	Env     string // the environment variable that sets it; of an entry of hooks, the one that sets the whole list as YAML
 	Want    string // "a whole number from 1 to 32767 (rows)"
 	Default any    // nil when it is decided while loading
 	Doc     string
@@ -191,9 +203,16 @@ func Keys() []Key {
 	}
 	keys := make([]Key, len(leaves))
 	for i, leaf := range leaves {
-		keys[i] = Key{Path: leaf.path, Env: EnvName(leaf.path), Want: leaf.key.want(), Default: leaf.key.def, Doc: leaf.key.doc}
+		keys[i] = described(leaf, EnvName(leaf.path))
+	}
+	for _, k := range hookKeys {
+		keys = append(keys, described(leaf{"hooks[]." + k.name, k}, EnvName("hooks")))
 	}
 	return keys
+}
+
+func described(at leaf, env string) Key {
+	return Key{Path: at.path, Env: env, Want: at.key.want(), Default: at.key.def, Doc: at.key.doc}
 }
 
 const envPrefix = "SHELLSTEAD_"
@@ -245,6 +264,16 @@ func refuseNUL(s string) string {
 	}
 	if !utf8.ValidString(s) {
 		return "want valid UTF-8"
+	}
+	return ""
+}
+
+func refusePattern(s string) string {
+	if problem := refuseNUL(s); problem != "" || s == "*" {
+		return problem
+	}
+	if _, err := regexp.Compile(s); err != nil {
+		return "want a regular expression: " + err.Error()
 	}
 	return ""
 }

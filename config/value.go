@@ -238,8 +238,11 @@ func (l *loader) viperPath(path string) string {
 
 // setPath merges one value for a path that a user wrote.
 func (l *loader) setPath(source, path, s string) error {
-	if path == "backends" {
+	switch path {
+	case "backends":
 		return l.backendList(source, s)
+	case "hooks":
+		return l.hookList(source, s)
 	}
 	// A single variable of a backend's environment: the rest is its name.
 	if parts := strings.SplitN(path, ".", 4); len(parts) == 4 && parts[0] == "backends" && parts[2] == "env" {
@@ -275,10 +278,8 @@ func (l *loader) setVariable(source, path, name, value string) error {
 func (l *loader) unknownPath(path string, leaves []leaf) string {
 	parts := strings.Split(path, ".")
 	switch {
-	case parts[0] == "session":
-		return "the session log " + notYet + "; remove it"
-	case parts[0] == "hooks":
-		return "hooks are not available in this version; remove it"
+	case parts[0] == "hooks" || strings.HasPrefix(parts[0], "hooks["):
+		return "hooks are a list; set all of it, hooks=[{event: …, command: […]}]"
 	case parts[0] == "backends" && len(parts) > 1 && l.types[typeKey(parts[1])] == nil:
 		names := make([]string, len(l.order))
 		for i, key := range l.order {

@@ -86,13 +86,7 @@ func (d *document) root(node *yaml.Node, settings map[string]any) error {
 			settings["backends"] = backends
 			return d.backends(value, backends)
 		default: // hooks
-			if value.Kind != yaml.SequenceNode {
-				return d.fail(value, "hooks", fmt.Sprintf("got %s, want a list", describe(value)))
-			}
-			if len(value.Content) > 0 {
-				return d.fail(value.Content[0], "hooks", "hooks are not available in this version and would not run; remove them")
-			}
-			return nil
+			return d.hookEntries(value)
 		}
 	})
 }
@@ -220,11 +214,52 @@ func (l *loader) backendList(source, s string) error {
 	return nil
 }
 
+// hookEntries checks the list of hooks. It replaces the one of a weaker source.
+func (d *document) hookEntries(node *yaml.Node) error {
+	if node.Kind != yaml.SequenceNode {
+		return d.fail(node, "hooks", fmt.Sprintf("got %s, want a list of hooks", describe(node)))
+	}
+	var list []Hook
+	for i, item := range node.Content {
+		item = resolve(item)
+		path := fmt.Sprintf("hooks[%d]", i)
+		if item.Kind != yaml.MappingNode {
+			return d.fail(item, path, fmt.Sprintf("got %s, want a mapping with event and command", describe(item)))
+		}
+		values := map[string]any{}
+		for _, k := range hookKeys {
+			values[k.name] = k.def
+		}
+		if err := d.mapping(item, path, section{keys: hookKeys}, nil, values, nil); err != nil {
+			return err
+		}
+		command, _ := values["command"].([]string)
+		switch {
+		case values["event"] == nil:
+			return d.fail(item, path, "has no event; give it one of "+strings.Join(hookKeys[0].choices, ", "))
+		case len(command) == 0 || strings.TrimSpace(command[0]) == "":
+			return d.fail(item, path, "has no command; give it a program and its arguments, as a list")
+		}
+		list = append(list, Hook{
+			Event: values["event"].(string), Matcher: values["matcher"].(string), Command: command,
+			Format: values["format"].(string), Timeout: Millis(values["timeoutMs"].(int64)), OnFailure: values["onFailure"].(string),
+		})
+	}
+	d.loader.hooks = list
+	return nil
+}
+
+// hookList takes a list of hooks that came as text.
+func (l *loader) hookList(source, s string) error {
+	node, err := parseYAML(s)
+	if err != nil || node == nil {
+		return &Error{Source: source, Path: "hooks", Problem: fmt.Sprintf("got %s, want a list of hooks, written as YAML", quote(s))}
+	}
+	return (&document{loader: l, source: source}).hookEntries(node)
+}
+
 // unknownKey says what a key that does not exist may have meant.
 func (d *document) unknownKey(path, name string, s section, others []string) string {
-	if s.later != "" {
-		return s.later + " " + notYet + "; remove it"
-	}
 	siblings := slices.Clone(others)
 	for _, k := range s.keys {
 		siblings = append(siblings, k.name)

@@ -204,8 +204,10 @@ type Mark struct {
 type Script struct {
 	Seq    uint64
 	Text   string
-	Status int    // the status of the previous command, which $? shows
-	Dir    string // the shell's private folder, where Delivery.Files will lie
+	Status int      // the status of the previous command, which $? shows
+	Dir    string   // the shell's private folder, where Delivery.Files will lie
+	Env    []string // KEY=VALUE, set and exported before the program begins
+	Unset  []string // names of variables that are gone before the program begins
 }
 
 // Delivery is what the engine carries to the shell: first the files are

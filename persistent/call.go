@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/shellstead/shellstead/shellenv"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/terminals/screen"
 )
@@ -241,9 +242,13 @@ func (c *call) ensureShell(ctx context.Context) error {
 		return nil
 	}
 	owner := c.state.owner
+	sh := &shell{cwd: c.state.cwd()}
 	req := terminals.OpenRequest{Type: c.cfg.BackendType, Cwd: owner.Cwd(), Mode: terminals.Command}
 	if resolve := c.cfg.Resolve; resolve != nil {
-		req.Env = func(string) ([]string, error) { return resolve(owner), nil }
+		req.Env = func(id string) (env []string, err error) {
+			sh.env, err = resolve(ctx, owner, id, sh.cwd)
+			return sh.env, err
+		}
 	}
 	info, err := c.service.Open(ctx, owner, req)
 	if err != nil {
@@ -253,7 +258,7 @@ func (c *call) ensureShell(ctx context.Context) error {
 	if err != nil {
 		return c.openError(ctx, err)
 	}
-	sh := &shell{id: info.SessionID, cwd: c.state.cwd()}
+	sh.id = info.SessionID
 	var ok bool
 	if sh.session, ok = session.(terminals.CommandSession); !ok {
 		c.close(sh.id, "it takes no commands")
@@ -280,10 +285,14 @@ func (c *call) openError(ctx context.Context, err error) error {
 // start hands the command to the live shell. After an error nothing runs.
 func (c *call) start(ctx context.Context) error {
 	sh := c.state.shell
+	env, err := c.environment(ctx)
+	if err != nil {
+		return err
+	}
 	c.state.keep(sh.session.Unsolicited())
 
 	var files *spill
-	if c.cfg.Spill {
+	if c.cfg.Spill && !c.cmd.Streamed {
 		files = &spill{create: c.state.spill.create, limit: c.cfg.SpillMaxBytes}
 	}
 	sink, pump := newCollector(c.cfg.MaxOutputChars, c.cfg.Clip, files), newPump(c.cmd.Stream)
@@ -295,8 +304,11 @@ func (c *call) start(ctx context.Context) error {
 	// that is left waiting outlives this call.
 	startCtx, cancel := context.WithCancelCause(context.WithoutCancel(c.ctx))
 	stop := context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })
+	set, unset := shellenv.Diff(sh.env, env)
 	run, err := sh.session.StartCommand(startCtx, terminals.CommandRequest{
 		Text:   c.cmd.Text,
+		Env:    set,
+		Unset:  unset,
 		WarmUp: c.warmUp,
 		Sink: func(p []byte) {
 			sink.write(p)
@@ -309,11 +321,26 @@ func (c *call) start(ctx context.Context) error {
 		cancel(nil)
 		return c.notStarted(ctx, err)
 	}
+	sh.env = env
 	c.shell, c.run = sh, run
 	c.result.TerminalID = sh.id
 	c.before, c.state.notices = c.state.notices, nil
 	c.unsolicited, c.result.LostPrefix = c.state.takeUnsolicited(c.cfg.MaxOutputChars)
 	return nil
+}
+
+// environment is the managed environment that the command is to have.
+func (c *call) environment(ctx context.Context) ([]string, error) {
+	if c.cfg.Resolve == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	env, err := c.cfg.Resolve(ctx, c.state.owner, c.state.shell.id, c.state.shell.cwd)
+	if err != nil {
+		return nil, newError(CodeEnvironment, err)
+	}
+	return env, nil
 }
 
 // notStarted settles a call whose command the session did not take.
@@ -366,6 +393,8 @@ func (c *call) await() {
 		c.pump.hurry()
 		c.result.cancel(context.Cause(c.ctx))
 		if _, ready := c.interrupt(cancelGrace); !ready {
+			// A caller that has cancelled may not look at this result.
+			c.state.notices = append(c.state.notices, replacedNotice(c.state.cwd()))
 			c.resetForNext("its caller was cancelled")
 		}
 	default:
@@ -571,7 +600,9 @@ func (c *call) render() {
 	}
 	b.add(c.out.text())
 	note(c.exit)
-	note(clippedNotice(c.out))
+	if !c.cmd.Streamed {
+		note(clippedNotice(c.out))
+	}
 	note(lostNotice(res.LostPrefix))
 	note(spillNotice(c.out.spill))
 	note(c.timedOut)

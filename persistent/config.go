@@ -1,6 +1,7 @@
 package persistent
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -68,9 +69,13 @@ type Config struct {
 	// Logger gets what no result can say. Nil drops it.
 	Logger *slog.Logger
 
-	// Resolve returns the managed environment of a shell that is about to be
-	// opened, KEY=VALUE. Nil: none.
-	Resolve func(*terminals.Owner) []string
+	// Resolve returns the managed environment, KEY=VALUE, of the shell in the
+	// terminal, in the order in which shellenv.Registry.Snapshot has it. It is
+	// called when a shell is opened and again before each command, whose shell
+	// then sets and drops what has changed since. cwd is the shell's directory as
+	// far as it is known. ctx ends with the call, before a command also after
+	// the time of one; an error fails the call and nothing runs. Nil: none.
+	Resolve func(ctx context.Context, owner *terminals.Owner, terminalID, cwd string) ([]string, error)
 
 	// SessionID names the owner's log session. Nil or an empty string: none.
 	SessionID func(*terminals.Owner) string

@@ -33,6 +33,7 @@ type fakeShell struct {
 
 	mu          sync.Mutex
 	commands    []string
+	last        terminals.CommandRequest
 	signals     []terminals.Signal
 	status      terminals.Status
 	closes      []string
@@ -82,7 +83,7 @@ func (s *fakeShell) StartCommand(ctx context.Context, req terminals.CommandReque
 	} else {
 		s.commands = append(s.commands, req.Text)
 	}
-	s.run = run
+	s.run, s.last = run, req
 	s.mu.Unlock()
 	if s.play == nil {
 		run.complete(0)

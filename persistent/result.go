@@ -25,11 +25,12 @@ const (
 
 // Codes of [Error] besides those of package terminals.
 const (
-	CodeCancelled    = "CANCELLED"     // the caller's context or the owner ended
-	CodeOpenFailed   = "OPEN_FAILED"   // no shell could be started; the next call tries again
-	CodeNotStarted   = "NOT_STARTED"   // the shell came back without having run the command
-	CodeShellStopped = "SHELL_STOPPED" // the shell itself was stopped
-	CodeShellFailed  = "SHELL_FAILED"  // the terminal failed under the shell
+	CodeCancelled    = "CANCELLED"          // the caller's context or the owner ended
+	CodeOpenFailed   = "OPEN_FAILED"        // no shell could be started; the next call tries again
+	CodeEnvironment  = "ENVIRONMENT_FAILED" // the managed environment of the command could not be made
+	CodeNotStarted   = "NOT_STARTED"        // the shell came back without having run the command
+	CodeShellStopped = "SHELL_STOPPED"      // the shell itself was stopped
+	CodeShellFailed  = "SHELL_FAILED"       // the terminal failed under the shell
 )
 
 // Result is what one command came to. Its JSON form is what `shellstead run

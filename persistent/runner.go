@@ -35,6 +35,10 @@ type Command struct {
 	// begins after Run has returned.
 	Stream func([]byte)
 
+	// Streamed says that Stream shows all of the output to whom it is for. What
+	// the result retains of it is not told as clipped then, and not spilled.
+	Streamed bool
+
 	// Answer, when not nil, is asked for the input of a program that waits for
 	// some, in Run's own goroutine, and may block: the timeout and the context go
 	// on. Its answer is typed and the command goes on, until a program waits again.
@@ -78,6 +82,7 @@ type shell struct {
 	id      string
 	session terminals.CommandSession
 	cwd     string
+	env     []string    // the managed environment that it has
 	waiting *waitingRun // a program that was left waiting for input
 }
 

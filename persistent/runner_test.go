@@ -29,7 +29,9 @@ func TestCompletedCommand(t *testing.T) {
 			r.complete(3)
 		})
 		f := newFixture(t, func(c *Config) {
-			c.Resolve = func(*terminals.Owner) []string { return []string{"DSH_SHELL=1"} }
+			c.Resolve = func(context.Context, *terminals.Owner, string, string) ([]string, error) {
+				return []string{"DSH_SHELL=1"}, nil
+			}
 			c.SessionID = func(*terminals.Owner) string { return "s-1" }
 		}, shell)
 		defer f.dispose()
@@ -425,7 +427,10 @@ func TestCancelledWhileRunning(t *testing.T) {
 				assert.Equal(t, text, res.Text)
 				assert.Equal(t, !c.kept, shell.closed())
 				shell.play = nil
-				assert.Equal(t, Completed, f.run("y").Reason)
+				next := f.run("y")
+				assert.Equal(t, Completed, next.Reason)
+				// Whoever cancels a call may not look at what it came to.
+				assert.Equal(t, !c.kept, strings.Contains(next.Text, "this command runs in a fresh shell in /project dir"), next.Text)
 				assert.Equal(t, map[bool]int{true: 1, false: 2}[c.kept], f.opens())
 			})
 		})
@@ -1121,4 +1126,73 @@ func (undead) Startup() string { return "hello" }
 
 func (undead) Close(context.Context, string) error {
 	return &terminals.Error{Code: terminals.CleanupFailed, Message: "processes survived: 4711"}
+}
+
+// A live shell is told what has changed since its last command, and nothing when
+// nothing has.
+func TestEnvironmentChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shell := newFakeShell()
+		env := []string{"DSH_A=1", "DSH_B=2"}
+		var failure error
+		var asked []string
+		f := newFixture(t, func(c *Config) {
+			c.Resolve = func(_ context.Context, _ *terminals.Owner, terminalID, cwd string) ([]string, error) {
+				asked = append(asked, terminalID+" "+cwd)
+				return env, failure
+			}
+		}, shell)
+		defer f.dispose()
+		changes := func() string { return fmt.Sprint(shell.last.Env, shell.last.Unset) }
+
+		f.run("first")
+		assert.Equal(t, "[] []", changes())
+		f.run("second")
+		assert.Equal(t, "[] []", changes())
+		assert.Equal(t, []string{"pty-1 /project dir", "pty-1 /project dir", "pty-1 /fake/cwd"}, asked)
+
+		env = []string{"DSH_B=3", "DSH_C=4"}
+		shell.start = func(context.Context) error { return &terminals.Error{Code: terminals.InvalidArgument, Message: "no"} }
+		f.run("refused")
+		shell.start = nil
+		f.run("third")
+		assert.Equal(t, "[DSH_B=3 DSH_C=4] [DSH_A]", changes(), "a command that was not taken has changed nothing")
+
+		failure = errors.New("contributor tickets: the key was not declared")
+		res := f.run("fourth")
+		assert.Equal(t, Failed, res.Reason)
+		assert.Equal(t, CodeEnvironment, res.Error.Code)
+		assert.ErrorIs(t, res.Err(), failure)
+		failure = nil
+		f.run("fifth")
+		assert.Equal(t, []string{"first", "second", "third", "fifth"}, shell.ran(), "the shell outlives the failure")
+		assert.Equal(t, "[] []", changes())
+	})
+}
+
+// A resolver has no more time than a command.
+func TestEnvironmentInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		f := newFixture(t, func(c *Config) {
+			c.Resolve = func(ctx context.Context, _ *terminals.Owner, _, _ string) ([]string, error) {
+				if calls.Add(1) == 1 {
+					return nil, nil
+				}
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}
+		})
+		defer f.dispose()
+		began := time.Now()
+		res := f.run("x")
+		assert.Equal(t, CodeEnvironment, res.Error.Code)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errStop) })
+		res = f.Run(ctx, f.owner, Command{Text: "x"})
+		assert.Equal(t, Cancelled, res.Reason)
+		assert.ErrorIs(t, res.Err(), errStop)
+	})
 }

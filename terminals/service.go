@@ -193,6 +193,19 @@ func (s *Service) StartSend(ctx context.Context, o *Owner, id string, req SendRe
 	return session.StartSend(ctx, req)
 }
 
+// secretReader is a session that can tell that what is typed into it now would
+// not be shown.
+type secretReader interface{ ReadsSecret() bool }
+
+// ReadsSecret reports whether a program of owner's session reads without showing
+// what is typed, a password for instance, as far as the system can tell at this
+// moment. It is false for every session that [Service.Session] refuses.
+func (s *Service) ReadsSecret(o *Owner, id string) bool {
+	session, err := s.Session(o, id)
+	reader, ok := session.(secretReader)
+	return err == nil && ok && reader.ReadsSecret()
+}
+
 // Read returns a page of the scrollback of owner's session, also while it is
 // closing. It fails like [Service.Session] otherwise and like [Session.Read].
 func (s *Service) Read(o *Owner, id string, offset, count int) (Page, error) {

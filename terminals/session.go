@@ -201,6 +201,12 @@ type CommandSession interface {
 type CommandRequest struct {
 	Text string
 
+	// Env are variables, KEY=VALUE, that the shell itself sets and exports, and
+	// Unset the names of those that it drops, before the program begins. A
+	// variable that a user has made read-only stays as it is.
+	Env   []string
+	Unset []string
+
 	// WarmUp runs, instead of Text, the shell's own program that does nothing
 	// but load what first commands need. Text is for shells that have none.
 	WarmUp bool

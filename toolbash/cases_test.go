@@ -147,6 +147,7 @@ func TestInterruptEndsTheWholeProgram(t *testing.T) {
 			{"builtin_loop", "echo $((40+2)); while :; do :; done\necho END", "42\n"},
 			{"pipeline", "echo $((40+2)); sleep 60 | cat; echo END", "42\n"},
 			{"subshell", "echo $((40+2)); (sleep 60; echo no); echo END", "42\n"},
+			{"old_command", "for i in 1 2 3 4 5 6; do sleep 0.06; done; echo $((40+2)); sleep 60; echo END", "42\n"},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()

@@ -45,27 +45,52 @@ func need(t *testing.T, program string) string {
 func newReal(t *testing.T, configure ...func(*toolpty.Config)) *fixture {
 	t.Helper()
 	service := terminals.NewService(terminals.Options{})
-	register := func(typ string, d dialect.Dialect, program string, args ...string) {
-		cfg := engine.DefaultConfig()
-		cfg.Type, cfg.ShellPath, cfg.ShellArgs = typ, need(t, program), args
-		// A guess from silence must not pass for a proof.
-		cfg.Timeout, cfg.IdleSilence = dialecttest.Patience, dialecttest.Patience
-		cfg.DisposeGrace = 500 * time.Millisecond
-		b, err := engine.New(cfg, dialecttest.Driver, d)
-		require.NoError(t, err)
-		_, err = service.Register(typ, b)
-		require.NoError(t, err)
-	}
-	register("shell", bash.Dialect{}, "bash")
-	register("python", none.Dialect{}, "python3", "-q")
 	t.Cleanup(func() { assert.NoError(t, service.Dispose(context.Background())) })
-	return newFixture(t, service, configure...)
+	f := newFixture(t, service, configure...)
+	f.add("shell", bash.Dialect{}, nil, "bash")
+	f.add("python", none.Dialect{}, nil, "python3", "-q")
+	return f
+}
+
+// add registers a type of terminal that runs program.
+func (f *fixture) add(typ string, d dialect.Dialect, change func(*engine.Config), program string, args ...string) {
+	f.t.Helper()
+	cfg := engine.DefaultConfig()
+	cfg.Type, cfg.ShellPath, cfg.ShellArgs = typ, need(f.t, program), args
+	// A guess from silence must not pass for a proof.
+	cfg.Timeout, cfg.IdleSilence = dialecttest.Patience, dialecttest.Patience
+	cfg.DisposeGrace = 500 * time.Millisecond
+	cfg.Env = []string{"HOME=" + f.owner.Cwd()} // the programs' files stay out of the user's
+	if change != nil {
+		change(&cfg)
+	}
+	b, err := engine.New(cfg, dialecttest.Driver, d)
+	require.NoError(f.t, err)
+	_, err = f.service.Register(typ, b)
+	require.NoError(f.t, err)
 }
 
 // send types text and returns the structured result.
 func (f *fixture) send(id, text string) toolpty.SendResult {
 	f.t.Helper()
 	return f.ok("terminal_send", map[string]any{"sessionId": id, "text": text}).Structured.(toolpty.SendResult)
+}
+
+// sendSoon is send after a cancellation, whose interrupt may still be under way.
+func (f *fixture) sendSoon(id, text string) toolpty.SendResult {
+	f.t.Helper()
+	var res tool.Result
+	require.Eventually(f.t, func() bool {
+		res = f.call("terminal_send", map[string]any{"sessionId": id, "text": text})
+		return !res.IsError
+	}, dialecttest.Patience, 5*time.Millisecond)
+	return res.Structured.(toolpty.SendResult)
+}
+
+// keys types text without Enter and returns the structured result.
+func (f *fixture) keys(id, text string) toolpty.SendResult {
+	f.t.Helper()
+	return f.ok("terminal_send", map[string]any{"sessionId": id, "text": text, "submit": false}).Structured.(toolpty.SendResult)
 }
 
 // background types text in the background and returns the task's id.
@@ -127,6 +152,7 @@ func TestShell(t *testing.T) {
 	assert.Equal(t, "(no terminal sessions)", f.ok("terminal_list", "").Text)
 }
 
+// Case: P1 F25 (microsoft/vscode-copilot-release#13592)
 func TestRepl(t *testing.T) {
 	f := newReal(t)
 	id := f.open("python")
@@ -169,7 +195,7 @@ func TestBackgroundSend(t *testing.T) {
 	f.sees(task, "begun")
 	// The send ends where the program waits for an answer.
 	out := f.output(task, dialecttest.Patience)
-	assert.Equal(t, "completed, wait: stdin_read", string(out.Status)+", "+out.Detail)
+	assert.Equal(t, "completed, wait: stdin_read", string(out.Status)+", "+out.Detail, out.Output)
 	require.NotNil(t, out.Result.(toolpty.End).NeedsInput)
 
 	task = f.background(id, "answer")
@@ -182,7 +208,7 @@ func TestBackgroundSend(t *testing.T) {
 	assert.Equal(t, "requested cancellation of task pty-send-2", f.ok("task_kill", map[string]any{"task_id": task}).Text)
 	out = f.output(task, dialecttest.Patience)
 	assert.Equal(t, "killed, wait: stdin_read", string(out.Status)+", "+out.Detail)
-	assert.Contains(t, f.send(id, "echo ali''ve").Viewport, "\nalive\n", "the shell is still there")
+	assert.Contains(t, f.sendSoon(id, "echo ali''ve").Viewport, "\nalive\n", "the shell is still there")
 	for _, status := range []tasks.Status{tasks.Completed, tasks.Killed} {
 		assert.Equal(t, status, (<-f.notices).Status)
 	}
@@ -202,11 +228,7 @@ func TestCancelledCall(t *testing.T) {
 		}
 	}})
 	assert.Equal(t, "Error: the call was cancelled", res.Text)
-	require.Eventually(t, func() bool { // the interrupt may still be under way
-		res = f.call("terminal_send", map[string]any{"sessionId": id, "text": "echo ali''ve"})
-		return !res.IsError
-	}, dialecttest.Patience, 5*time.Millisecond)
-	assert.Contains(t, res.Text, "\nalive\n", "the program was interrupted, the shell was not")
+	assert.Contains(t, f.sendSoon(id, "echo ali''ve").Viewport, "\nalive\n", "the program was interrupted, the shell was not")
 }
 
 func TestSignals(t *testing.T) {
@@ -236,7 +258,9 @@ func TestSignals(t *testing.T) {
 	assert.Contains(t, f.send(id, "jobs").Viewport, "Stopped")
 }
 
-// Reference 3.3 #2: a session and a task of somebody else.
+// A session and a task of somebody else.
+//
+// Case: reference 3.3 #2
 func TestForeignOwnerOfARealSession(t *testing.T) {
 	f := newReal(t)
 	id := f.open("shell")

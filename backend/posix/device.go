@@ -28,7 +28,8 @@ type device struct {
 	lease   *lease   // the supervisor's promise to clean up
 	family  *family  // the processes that belong here
 
-	proc   *os.Process
+	proc   *os.Process // the host's child: the started program, or its launcher
+	pid    int         // of the started program
 	exited chan struct{}
 	status backend.ExitStatus // valid once exited is closed
 
@@ -61,26 +62,29 @@ func newDevice(d *Driver, spec backend.Spec, term *terminal, chn *channel, mark 
 	return dev
 }
 
-// begin takes over a program that has just been started.
-func (d *device) begin(proc *os.Process, exit *exitWatch) {
-	d.proc = proc
-	leader := identity{pid: proc.Pid}
+// begin takes over a program that has just been started, as the child proc or
+// below it.
+func (d *device) begin(proc *os.Process, exit *exitWatch, pid int) {
+	d.proc, d.pid = proc, pid
+	leader := identity{pid: pid}
 	// The program cannot have been reaped yet, so this is its own start time.
-	if p, err := d.family.table.lookup(proc.Pid); err == nil {
+	if p, err := d.family.table.lookup(pid); err == nil {
 		leader = p.identity
 	}
 	d.family.leader = leader
-	d.family.limit = brand(proc.Pid)
+	d.family.launchers = d.family.between(leader, proc.Pid)
+	d.family.limit = brand(pid)
+	end := watchEnd(leader, d.launched())
 	d.lease.started(leader, d.family.limit)
 	d.probe.begin(d)
 	go func() {
-		d.status = exit.wait(proc)
+		d.status = end.refine(exit.wait(proc))
 		close(d.exited)
 		d.reading.programEnded(d.term.master)
 	}()
 }
 
-func (d *device) PID() int                       { return d.proc.Pid }
+func (d *device) PID() int                       { return d.pid }
 func (d *device) Exited() <-chan struct{}        { return d.exited }
 func (d *device) ExitStatus() backend.ExitStatus { return d.status }
 
@@ -113,7 +117,7 @@ func (d *device) Foreground() (backend.Foreground, error) {
 		return backend.Foreground{}, err
 	}
 	// The program leads its session, so its group has its own number.
-	return backend.Foreground{PGID: pgid, Shell: pgid == d.proc.Pid}, nil
+	return backend.Foreground{PGID: pgid, Shell: pgid == d.pid}, nil
 }
 
 func (d *device) Modes() (backend.Modes, error) { return d.term.modes() }
@@ -148,7 +152,7 @@ func (d *device) PendingOutput() (int, error) {
 
 func (d *device) Consumed() { d.hand.holds.Store(0) }
 
-func (d *device) Cwd() (string, error) { return workingDir(d.proc.Pid) }
+func (d *device) Cwd() (string, error) { return workingDir(d.pid) }
 
 // signalNames are the signals that Signal delivers.
 var signalNames = []string{"SIGINT", "SIGTERM", "SIGKILL", "SIGTSTP", "SIGHUP"}
@@ -177,13 +181,13 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if sig == unix.SIGKILL && pgid == d.proc.Pid {
+	if sig == unix.SIGKILL && pgid == d.pid {
 		return 0, invalid("SIGKILL is refused while the shell itself is in the foreground; close the session instead")
 	}
 	if sig == unix.SIGINT {
 		return d.interruptGroup(pgid, true)
 	}
-	if pgid == d.proc.Pid && d.signalReader(sig) {
+	if pgid == d.pid && d.signalReader(sig) {
 		return pgid, nil
 	}
 	if err := unix.Kill(-pgid, sig); err != nil {
@@ -205,9 +209,9 @@ func (d *device) signalReader(sig unix.Signal) bool {
 		return false
 	}
 	var chain []process
-	for pid := w.PID; pid != d.proc.Pid; {
+	for pid := w.PID; pid != d.pid; {
 		p, err := d.family.table.lookup(pid)
-		if err != nil || p.pgid != d.proc.Pid {
+		if err != nil || p.pgid != d.pid {
 			break
 		}
 		chain = append(chain, p)
@@ -226,7 +230,7 @@ func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !programToo || pgid == d.proc.Pid {
+	if !programToo || pgid == d.pid {
 		return d.interruptGroup(pgid, true)
 	}
 	if err := d.family.table.signal(d.family.leader, unix.SIGINT); err != nil {

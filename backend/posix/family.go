@@ -25,6 +25,10 @@ type family struct {
 	self   int    // the host
 	leader identity
 
+	// launchers are the processes between the host and the leader. They end with
+	// it and are no members, but what is orphaned below them is.
+	launchers []identity
+
 	mu    sync.Mutex
 	seen  map[identity]bool
 	alive int // of seen, when the dead were forgotten last
@@ -89,7 +93,7 @@ func (f *family) members() ([]process, error) {
 			continue
 		}
 		found[p.identity] = true
-		if !p.zombie && p.identity != f.leader {
+		if !p.zombie && p.identity != f.leader && !slices.Contains(f.launchers, p.identity) {
 			members = append(members, p)
 		}
 		queue = append(queue, children[p.pid]...)
@@ -103,7 +107,7 @@ func (f *family) members() ([]process, error) {
 // says that the leader's session is still the leader's. f.mu is held.
 func (f *family) owns(p process, leads bool) bool {
 	switch {
-	case p.identity == f.leader, f.seen[p.identity]:
+	case p.identity == f.leader, f.seen[p.identity], slices.Contains(f.launchers, p.identity):
 		return true
 	case p.start < f.leader.start:
 		return false // it was there before

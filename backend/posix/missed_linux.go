@@ -36,7 +36,7 @@ func (d *device) InterruptMissed(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if pgid == d.proc.Pid {
+	if pgid == d.pid {
 		if !d.waitsForChild() {
 			return false, nil
 		}
@@ -59,7 +59,7 @@ func (d *device) waitsForChild() bool {
 		return false
 	}
 	var buf [4096]byte
-	data, err := readProc(procPath(d.proc.Pid, "syscall"), buf[:])
+	data, err := readProc(procPath(d.pid, "syscall"), buf[:])
 	if err != nil {
 		return false
 	}
@@ -67,7 +67,7 @@ func (d *device) waitsForChild() bool {
 	if err != nil || !line.blocked || nativeABI.calls[line.nr] != callWait {
 		return false
 	}
-	status, err := readProc(procPath(d.proc.Pid, "status"), buf[:])
+	status, err := readProc(procPath(d.pid, "status"), buf[:])
 	return err == nil && !interruptIn(status, "SigPnd", "ShdPnd")
 }
 
@@ -81,11 +81,11 @@ func (d *device) strandedJob() (pgid int, err error) {
 	}
 	var job process
 	for _, p := range all {
-		if p.ppid == d.proc.Pid && !p.zombie && cmp.Or(cmp.Compare(p.start, job.start), cmp.Compare(p.pid, job.pid)) > 0 {
+		if p.ppid == d.pid && !p.zombie && cmp.Or(cmp.Compare(p.start, job.start), cmp.Compare(p.pid, job.pid)) > 0 {
 			job = p
 		}
 	}
-	if job.pgid <= 1 || job.pgid == d.proc.Pid {
+	if job.pgid <= 1 || job.pgid == d.pid {
 		return 0, nil
 	}
 	return job.pgid, nil

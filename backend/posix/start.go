@@ -84,6 +84,14 @@ func (d *Driver) Start(ctx context.Context, spec backend.Spec) (_ backend.Device
 		}()
 	}
 
+	var status *launchStatus
+	if spec.Launched {
+		if status, err = openLaunchStatus(); err != nil {
+			return nil, err
+		}
+		defer status.close()
+	}
+
 	argv := []string{path}
 	if spec.Args != nil {
 		argv = append(argv, spec.Args(ref)...)
@@ -98,8 +106,8 @@ func (d *Driver) Start(ctx context.Context, spec backend.Spec) (_ backend.Device
 	attr := &os.ProcAttr{
 		Dir:   spec.Dir,
 		Env:   env,
-		Files: childFiles(slaves, readEnd),
-		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0},
+		Files: childFiles(slaves, readEnd, status.childEnd()),
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: !spec.Launched, Ctty: 0},
 	}
 	lease := d.supervisor().register(mark, spec.Remove)
 	exit := newExitWatch(attr.Sys)
@@ -109,7 +117,13 @@ func (d *Driver) Start(ctx context.Context, spec backend.Spec) (_ backend.Device
 		return nil, startError(path, spec.Dir, err)
 	}
 	dev := newDevice(d, spec, term, chn, mark, lease)
-	dev.begin(proc, exit)
+	if spec.Launched {
+		if err := dev.beginLaunched(ctx, proc, exit, status); err != nil {
+			return nil, err
+		}
+	} else {
+		dev.begin(proc, exit, proc.Pid)
+	}
 
 	if chn != nil {
 		chn.begin(ctx, spec.Channel.Bootstrap, ref, spec.Channel.Keep)
@@ -126,13 +140,16 @@ func newMark() string {
 // childFiles lists the child's descriptors. A host may itself have inherited
 // descriptors that are not close-on-exec (from make's job server, from a test
 // runner); a nil entry closes such a number in the child.
-func childFiles(slaves []*os.File, channel *os.File) []*os.File {
+func childFiles(slaves []*os.File, channel, status *os.File) []*os.File {
 	files := []*os.File{slaves[0], slaves[0], slaves[0]}
 	if len(slaves) == 3 {
 		copy(files, slaves)
 	}
-	if channel != nil {
+	if channel != nil || status != nil {
 		files = append(files, channel)
+	}
+	if status != nil {
+		files = append(files, status)
 	}
 	for _, fd := range inheritable() {
 		for fd >= len(files) {

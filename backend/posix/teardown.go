@@ -94,6 +94,7 @@ func (d *device) endTree(grace time.Duration) error {
 	if err != nil {
 		return err
 	}
+	d.family.endLaunchers(max(grace, killSettle))
 	return d.survivors(left)
 }
 
@@ -132,7 +133,7 @@ func (d *device) endedWithin(limit time.Duration) bool {
 func (d *device) survivors(left []process) error {
 	var survivors []backend.Process
 	if !d.hasExited() {
-		p, err := d.family.table.lookup(d.proc.Pid)
+		p, err := d.family.table.lookup(d.pid)
 		if err == nil && p.identity == d.family.leader {
 			survivors = append(survivors, p.public())
 		}

@@ -67,7 +67,7 @@ type threadFiles struct {
 }
 
 func (p *waitProbe) begin(d *device) {
-	p.dev, p.pid = d, d.proc.Pid
+	p.dev, p.pid = d, d.pid
 	p.fds, p.tasks = -1, -1
 	p.thread = threadFiles{tid: p.pid, call: -1, run: -1}
 }
@@ -135,7 +135,7 @@ func (d *device) ShellWait() (backend.Wait, error) {
 	}
 	w.Turns = turns
 	// A stopped process still shows the call that it was stopped in.
-	if stoppedChild(p.pid) {
+	if d.stopped() {
 		w.State = backend.WaitStopped
 		return w, nil
 	}

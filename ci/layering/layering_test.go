@@ -55,6 +55,8 @@ var rules = map[string]rule{
 	"session/jsonl":             {ours: []string{"session", "session/internal/filelock"}, others: []string{"github.com/klauspost/compress"}},
 	"session/sqlite":            {ours: []string{"session", "session/internal/filelock"}, others: []string{"modernc.org/sqlite"}},
 	"hooks":                     {ours: []string{"tool", "terminals/screen"}, others: []string{"golang.org/x/sys"}},
+	"sandbox":                   {ours: []string{"backend", "terminals", "sandbox/launcher"}, others: []string{"golang.org/x/sys"}},
+	"sandbox/launcher":          {others: []string{"golang.org/x/sys"}},
 	"config": {
 		others: []string{"github.com/spf13/viper", "github.com/spf13/pflag", "go.yaml.in/yaml/v3"},
 	},

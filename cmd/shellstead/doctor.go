@@ -249,6 +249,7 @@ func signalList(can backend.Capabilities) string {
 }
 
 func (c *checkup) folders(cfg *config.Config) {
+	c.sessions(cfg)
 	c.add("sandbox", limited, "%s (no confinement)", cfg.Sandbox.Mode)
 	c.require("temporary folder", writable(os.TempDir()), "%s is writable", os.TempDir())
 	for _, tool := range commandTools {
@@ -272,6 +273,20 @@ func (c *checkup) folders(cfg *config.Config) {
 	default:
 		c.add("DSH_HOME", works, "%s", cfg.DSHHome)
 	}
+}
+
+// sessions shows where calls are logged and who is asked about them.
+func (c *checkup) sessions(cfg *config.Config) {
+	kind := "in shellstead mcp: " + config.JSONLLog
+	if cfg.Session.Persistence != nil {
+		kind = *cfg.Session.Persistence
+	}
+	detail := kind
+	if kind != config.NoLog {
+		detail += " in " + cfg.Session.Root
+	}
+	c.add("session log", works, "%s", detail)
+	c.add("hooks", works, "%d", len(cfg.Hooks))
 }
 
 // writable tries to keep a private file in dir.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/shellstead/shellstead/backend"
 	"github.com/shellstead/shellstead/backend/posix"
@@ -17,6 +18,7 @@ import (
 	"github.com/shellstead/shellstead/dialect/bash"
 	"github.com/shellstead/shellstead/dialect/none"
 	"github.com/shellstead/shellstead/dialect/pwsh"
+	"github.com/shellstead/shellstead/hooks"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/shellenv"
 	"github.com/shellstead/shellstead/tasks"
@@ -95,6 +97,9 @@ type host struct {
 	log     *slog.Logger
 	drivers map[string]backend.Driver
 	service *terminals.Service
+	env     *shellenv.Registry // what shells find as DSH_*
+	hooks   *hooks.Runner
+	agents  sync.Map // of *terminals.Owner to *agent
 
 	keepSpill bool
 	terminals bool // the terminal tools are mounted
@@ -109,8 +114,13 @@ func newHost(cfg *config.Config, log *slog.Logger, keepSpill bool) (*host, error
 		log:     log,
 		drivers: map[string]backend.Driver{},
 		service: terminals.NewService(terminals.Options{Logger: log}),
+		env:     shellenv.New(cfg.DSHHome),
 
 		keepSpill: keepSpill,
+	}
+	var err error
+	if h.hooks, err = newHooks(cfg, log); err != nil {
+		return nil, err
 	}
 	for _, b := range cfg.Backends {
 		if err := h.register(b); err != nil {
@@ -118,6 +128,18 @@ func newHost(cfg *config.Config, log *slog.Logger, keepSpill bool) (*host, error
 		}
 	}
 	return h, nil
+}
+
+// newHooks takes the hooks from the configuration, which has checked them.
+func newHooks(cfg *config.Config, log *slog.Logger) (*hooks.Runner, error) {
+	opts := hooks.Options{MaxResultBytes: cfg.Tools.Terminal.MaxResultBytes, Logger: log}
+	for _, h := range cfg.Hooks {
+		opts.Hooks = append(opts.Hooks, hooks.Hook{
+			Event: hooks.Event(h.Event), Matcher: h.Matcher, Command: h.Command,
+			Format: hooks.Format(h.Format), Timeout: h.Timeout.Duration(), OnFailure: hooks.OnFailure(h.OnFailure),
+		})
+	}
+	return hooks.New(opts)
 }
 
 func (h *host) register(b config.Backend) error {
@@ -177,13 +199,27 @@ func (h *host) newRunner(c config.Command) (*persistent.Runner, error) {
 		KeepSpill:      h.keepSpill,
 		TerminalTools:  h.terminals,
 		Logger:         h.log,
-		Resolve:        func(*terminals.Owner) []string { return h.managedEnv() },
+		Resolve: func(ctx context.Context, owner *terminals.Owner, _, cwd string) ([]string, error) {
+			return h.managedEnv(ctx, owner, "", cwd)
+		},
+		SessionID: func(owner *terminals.Owner) string { return h.agentOf(owner).id },
 	})
 }
 
-// managedEnv is what every shell of a tool finds besides its own environment.
-func (h *host) managedEnv() []string {
-	return []string{shellenv.Prefix + "HOME=" + h.cfg.DSHHome, shellenv.Prefix + "SHELL=1"}
+// agentOf returns the owner's agent; one without a session for an owner that has
+// none, as doctor's.
+func (h *host) agentOf(owner *terminals.Owner) *agent {
+	if a, ok := h.agents.Load(owner); ok {
+		return a.(*agent)
+	}
+	return &agent{host: h, owner: owner}
+}
+
+// managedEnv is what a shell of owner finds besides its own environment.
+// terminal is the session's id, for interactive terminals.
+func (h *host) managedEnv(ctx context.Context, owner *terminals.Owner, terminal, cwd string) ([]string, error) {
+	a := h.agentOf(owner)
+	return h.env.Snapshot(ctx, shellenv.Execution{SessionID: a.id, SessionJSONL: a.jsonl, TerminalID: terminal, Cwd: cwd})
 }
 
 // commandTool is the runner of one command tool. A tool has the name of its
@@ -245,14 +281,19 @@ func (h *host) mount(list string, notify func(*terminals.Owner, tasks.Notice)) (
 	return m, nil
 }
 
+// environmentTimeout bounds what is asked before a terminal opens.
+const environmentTimeout = 10 * time.Second
+
 // terminalTools makes the six tools and, where background is set, the three for
 // background sends.
 func (h *host) terminalTools(background bool, notify func(*terminals.Owner, tasks.Notice)) ([]tool.Tool, error) {
 	settings := toolpty.Config{
 		RunInBackground: background,
 		MaxResultBytes:  h.cfg.Tools.Terminal.MaxResultBytes,
-		Env: func(*terminals.Owner, string) ([]string, error) {
-			return h.managedEnv(), nil
+		Env: func(owner *terminals.Owner, id string) ([]string, error) {
+			ctx, cancel := context.WithTimeout(owner.Context(), environmentTimeout)
+			defer cancel()
+			return h.managedEnv(ctx, owner, id, owner.Cwd())
 		},
 	}
 	var more []tool.Tool
@@ -299,5 +340,9 @@ func (h *host) dispose() {
 		if err := h.service.Dispose(context.Background()); err != nil {
 			h.log.Error("not everything could be cleaned up", "error", err)
 		}
+		h.agents.Range(func(_, a any) bool {
+			a.(*agent).close()
+			return true
+		})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/tool"
@@ -96,6 +97,9 @@ func parseRequest(line []byte) (string, error) {
 	var command *string
 	if err := json.Unmarshal(raw, &command); err != nil || command == nil {
 		return "", fmt.Errorf(`"command" must be a string, got %s`, raw[:min(len(raw), 40)])
+	}
+	if strings.TrimSpace(*command) == "" {
+		return "", errors.New(`"command" is empty; give the text of a command`)
 	}
 	return *command, nil
 }

@@ -21,6 +21,12 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
 		panic(err)
 	}
+	// Tests that want a log say where. As the program it is left to its caller.
+	if filepath.Base(os.Args[0]) != "shellstead" {
+		if err := os.Setenv("SHELLSTEAD_SESSION_PERSISTENCE", "none"); err != nil {
+			panic(err)
+		}
+	}
 	testscript.Main(m, map[string]func(){"shellstead": main})
 }
 

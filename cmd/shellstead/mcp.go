@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +31,7 @@ const lastAnswers = 2 * time.Second
 
 func newMCP(a *app) *cobra.Command {
 	var list, cwd string
+	var o sessionOptions
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Serve the tools to a model by the Model Context Protocol on stdio",
@@ -36,17 +39,21 @@ func newMCP(a *app) *cobra.Command {
 			"has shells of its own, which end when stdin is closed.",
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return a.mcp(list, cwd)
+			return a.mcp(list, cwd, o)
 		},
 	}
 	a.configFlags(cmd)
 	toolsFlag(cmd, &list, platformTool())
 	cmd.Flags().StringVar(&cwd, "cwd", "", "start shells in the folder `DIR`")
+	o.flags(cmd)
 	return cmd
 }
 
-func (a *app) mcp(list, dir string) error {
-	cfg, err := a.load()
+func (a *app) mcp(list, dir string, o sessionOptions) error {
+	if err := o.check(); err != nil {
+		return err
+	}
+	cfg, err := a.load(o.setting()...)
 	if err != nil {
 		return err
 	}
@@ -70,15 +77,15 @@ func (a *app) mcp(list, dir string) error {
 	ctx, stop := catchSignals(context.Background())
 	defer stop()
 	defer h.dispose()
-	owner, err := h.service.NewOwner(terminals.OwnerOptions{Name: "mcp", Cwd: cwd})
+	agent, err := h.newAgent(ctx, "mcp", cwd, o, true)
 	if err != nil {
 		return err
 	}
 	for _, c := range m.commands {
-		c.prestart(owner, true, log)
+		c.prestart(agent.owner, true, log)
 	}
 	transport, ended := messages(a.in, a.out)
-	if err := h.serve(ctx, owner, m.tools, notices, transport, ended); err != nil {
+	if err := h.serve(ctx, agent, m.tools, notices, transport, ended); err != nil {
 		return err
 	}
 	var signal interruption
@@ -89,7 +96,7 @@ func (a *app) mcp(list, dir string) error {
 }
 
 // serve answers one connection until its input, the connection or ctx ends.
-func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.Tool, notices *notices, transport mcp.Transport, input <-chan struct{}) error {
+func (h *host) serve(ctx context.Context, agent *agent, tools []tool.Tool, notices *notices, transport mcp.Transport, input <-chan struct{}) error {
 	server := mcp.NewServer(
 		&mcp.Implementation{Name: "shellstead", Title: "Live shells", Version: moduleVersion()},
 		&mcp.ServerOptions{
@@ -100,7 +107,7 @@ func (h *host) serve(ctx context.Context, owner *terminals.Owner, tools []tool.T
 		})
 	ordered := inOrder(transport)
 	for _, t := range tools {
-		server.AddTool(describeTool(t.Spec()), handler(t, owner, ordered.pass))
+		server.AddTool(describeTool(t.Spec()), handler(t, agent, ordered.pass))
 	}
 	// Calls end by their own cancellation and with the owner, so that a signal
 	// does not cut off their answers.
@@ -191,7 +198,7 @@ func describeTool(spec tool.Spec) *mcp.Tool {
 }
 
 // handler serves the calls of one tool. placed is called once for each.
-func handler(t tool.Tool, owner *terminals.Owner, placed func()) mcp.ToolHandler {
+func handler(t tool.Tool, agent *agent, placed func()) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		once := sync.OnceFunc(placed)
 		defer once() // a call that was refused holds nobody up
@@ -204,13 +211,25 @@ func handler(t tool.Tool, owner *terminals.Owner, placed func()) mcp.ToolHandler
 			defer p.stop()
 			call.Progress = p.report
 		}
-		res := t.Call(ctx, owner, call)
-		return &mcp.CallToolResult{
-			Content:           []mcp.Content{&mcp.TextContent{Text: res.Text}},
-			StructuredContent: res.Structured,
-			IsError:           res.IsError,
-		}, nil
+		res := agent.call(ctx, t, call)
+		content, err := contentOf(res)
+		if err != nil {
+			return nil, err
+		}
+		return &mcp.CallToolResult{Content: content, StructuredContent: res.Structured, IsError: res.IsError}, nil
 	}
+}
+
+// contentOf is a result's text, or the blocks that a hook has put in its place.
+func contentOf(res tool.Result) ([]mcp.Content, error) {
+	if res.Content == nil {
+		return []mcp.Content{&mcp.TextContent{Text: res.Text}}, nil
+	}
+	var wire mcp.CallToolResult
+	if err := json.Unmarshal(slices.Concat([]byte(`{"content":`), res.Content, []byte("}")), &wire); err != nil {
+		return nil, fmt.Errorf("a hook's content is none of this protocol: %w", err)
+	}
+	return wire.Content, nil
 }
 
 // progress numbers a call's reports and adds one where a call is silent.

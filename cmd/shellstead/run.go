@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/tool"
 )
 
 type runOptions struct {
@@ -26,6 +28,7 @@ type runOptions struct {
 	json    bool
 	jsonl   bool
 	answers []string
+	session sessionOptions
 }
 
 // runFlags are the flags of run that set one key of the tool's configuration.
@@ -66,15 +69,16 @@ func newRun(a *app) *cobra.Command {
 	flags.BoolVar(&o.json, "json", false, "print one JSON object for each command")
 	flags.BoolVar(&o.jsonl, "jsonl", false, `read commands from stdin, one {"command": "..."} a line, and answer each with a line`)
 	// An array, not a slice: an answer may hold commas.
+	o.session.flags(cmd)
 	flags.StringArrayVar(&o.answers, "answer", nil, "type `TEXT` and Enter for a program that waits for input; may be repeated, in order")
 	return cmd
 }
 
 func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
-	if err := o.check(commands); err != nil {
+	if err := errors.Join(o.check(commands), o.session.check()); err != nil {
 		return err
 	}
-	cfg, err := a.load(keyFlags(cmd.Flags(), "tools."+o.dialect)...)
+	cfg, err := a.load(append(keyFlags(cmd.Flags(), "tools."+o.dialect), o.session.setting()...)...)
 	if err != nil {
 		return err
 	}
@@ -104,11 +108,11 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	ctx, stop := catchSignals(context.Background())
 	defer stop()
 	defer h.dispose()
-	owner, err := h.service.NewOwner(terminals.OwnerOptions{Name: "run", Cwd: cwd})
+	agent, err := h.newAgent(ctx, "run", cwd, o.session, false)
 	if err != nil {
 		return err
 	}
-	r := &commandRun{app: a, runner: command.runner, owner: owner}
+	r := &commandRun{app: a, tool: o.dialect, runner: command.runner, agent: agent}
 	if len(o.answers) > 0 {
 		r.answers = (*scripted)(&o.answers)
 	}
@@ -116,7 +120,7 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	defer r.fail(nil)
 	switch {
 	case o.jsonl:
-		command.prestart(owner, false, log)
+		command.prestart(agent.owner, false, log)
 		r.lines()
 	case o.json:
 		r.each(commands, r.answer)
@@ -147,7 +151,10 @@ func (o runOptions) check(commands []string) error {
 		return usageError("run needs a command, as in shellstead run 'echo hello'")
 	}
 	for _, command := range commands {
-		if strings.ContainsRune(command, 0) {
+		switch {
+		case strings.TrimSpace(command) == "":
+			return usageError("a command is empty; give its text, or : to do nothing")
+		case strings.ContainsRune(command, 0):
 			return usageError("a command holds a NUL byte; remove it")
 		}
 	}
@@ -204,8 +211,9 @@ func cause(err error) error {
 // commandRun is one invocation of run.
 type commandRun struct {
 	*app
+	tool   string // the name of the tool whose commands these are
 	runner *persistent.Runner
-	owner  *terminals.Owner
+	agent  *agent
 	ctx    context.Context
 	fail   context.CancelCauseFunc // ends the run: stdout cannot be written
 
@@ -304,12 +312,36 @@ func exitCode(res persistent.Result) int {
 	}
 }
 
+// codeBlocked is the error code of a command that a hook has kept from running.
+const codeBlocked terminals.Code = "BLOCKED"
+
 // do runs a command.
 func (r *commandRun) do(cmd persistent.Command) persistent.Result {
 	if r.answers != nil {
-		cmd.Answer = r.answers.answer
+		cmd.Answer = r.agent.answering(r.answers.answer)
 	}
-	return r.runner.Run(r.ctx, r.owner, cmd)
+	if !r.agent.observed() {
+		return r.runner.Run(r.ctx, r.agent.owner, cmd)
+	}
+	arguments, err := json.Marshal(map[string]string{"command": cmd.Text})
+	if err != nil {
+		return persistent.Refused(cmd.Text, err)
+	}
+	seen := r.agent.around(r.ctx, r.tool, arguments, func(input json.RawMessage) tool.Result {
+		var args struct {
+			Command string `json:"command"`
+		}
+		if err := tool.Decode(input, &args); err != nil {
+			return tool.ErrorResult(err, tool.IntentExecute)
+		}
+		cmd.Text = args.Command
+		res := r.runner.Run(r.ctx, r.agent.owner, cmd)
+		return tool.Result{Text: res.Text, Structured: res, IsError: res.Err() != nil}
+	})
+	if res, ok := seen.Structured.(persistent.Result); ok {
+		return res
+	}
+	return persistent.Refused(cmd.Text, &terminals.Error{Code: codeBlocked, Message: strings.TrimPrefix(seen.Text, "Error: ")})
 }
 
 // answer runs a command and prints its result as one line of JSON.
@@ -340,7 +372,7 @@ func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
 // showPlain runs a command whose exact output goes to stdout as it comes.
 func (r *commandRun) showPlain(cmd persistent.Command) persistent.Result {
 	out := &liveOutput{out: r.out, fail: r.fail}
-	cmd.Stream = out.write
+	cmd.Stream, cmd.Streamed = out.write, true
 	if r.person != nil {
 		cmd.Stream = func(p []byte) { out.write(r.person.echo.filter(p)) }
 	}

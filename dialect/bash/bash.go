@@ -65,10 +65,10 @@ func (Dialect) New(setup dialect.Setup) (dialect.Shell, error) {
 type shell struct {
 	setup   dialect.Setup
 	version version
-	typed   string // the line of the last program, which the terminal echoes
-	asked   string // that of the last Resync before it
-	flags   string // options and oddities that the last prompt reported, a letter each
-	debug   bool   // a DEBUG trap is set
+	typed   string   // the line of the last program, which the terminal echoes
+	asked   []string // those of the Resyncs before it
+	flags   string   // options and oddities that the last prompt reported, a letter each
+	debug   bool     // a DEBUG trap is set
 }
 
 type version struct{ major, minor int }
@@ -173,13 +173,14 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 			"the command contains a NUL byte at offset %d, which bash cannot hold: write it as an escape, for instance printf '\\0'", i)
 	}
 	const name = "command"
-	source := `\. ` + quote(path.Join(script.Dir, name))
+	dot := `\.`
 	switch {
 	case strings.Contains(s.flags, "f"): // a function named . exists
-		source = `\builtin ` + source[1:]
+		dot = `\builtin .`
 	case strings.Contains(s.flags, "d"): // the builtin . is disabled
-		source = `\source` + source[2:]
+		dot = `\source`
 	}
+	source := dot + " " + quote(path.Join(script.Dir, name))
 	if s.version.before(4, 4) {
 		// Before 4.4 an interrupt ends no list, but it ends a loop.
 		source = "for __shs_l in 1; do " + source + "; done"
@@ -195,17 +196,55 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 		line = fmt.Sprintf("__shs_n=%d; %s", script.Seq, source)
 		text = fmt.Sprintf(`{ \__shs_s %d %d && ((1)); } >/dev/null 2>&1; `, script.Seq, script.Status) + text
 	}
+	files := []dialect.File{{Name: name, Data: []byte(text)}}
+	if len(script.Env)+len(script.Unset) > 0 {
+		const name = "environment"
+		data, err := environment(script.Env, script.Unset)
+		if err != nil {
+			return dialect.Delivery{}, err
+		}
+		files = append(files, dialect.File{Name: name, Data: data})
+		// The || keeps a read-only variable from ending a shell under set -e.
+		line = fmt.Sprintf("%s %s >/dev/null 2>&1 || ((1)); %s", dot, quote(path.Join(script.Dir, name)), line)
+	}
 	s.typed = line + "\n"
-	return dialect.Delivery{
-		Files:    []dialect.File{{Name: name, Data: []byte(text)}},
-		Terminal: []byte(s.typed),
-	}, nil
+	return dialect.Delivery{Files: files, Terminal: []byte(s.typed)}, nil
 }
+
+// environment is a program that changes variables. One that exists is removed
+// first, with whatever attributes it has.
+func environment(set, unset []string) ([]byte, error) {
+	names, entries := slices.Clone(unset), make([]string, len(set))
+	for i, entry := range set {
+		name, value, _ := strings.Cut(entry, "=")
+		if strings.ContainsRune(value, 0) {
+			return nil, fmt.Errorf("the value of the variable %s contains a NUL byte, which bash cannot hold", name)
+		}
+		names, entries[i] = append(names, name), name+"="+quote(value)
+	}
+	for _, name := range names {
+		if !variableName.MatchString(name) {
+			return nil, fmt.Errorf("bash has no variable of the name %q", name)
+		}
+	}
+	commands := func(builtin string) string {
+		text := builtin + "unset -v " + strings.Join(names, " ") + "\n"
+		if len(entries) > 0 {
+			text += builtin + "export " + strings.Join(entries, " ") + "\n"
+		}
+		return text
+	}
+	// As in the bootstrap: a user's function may have the name builtin.
+	return []byte("if [[ ${__shs_w-} ]]; then\n" + commands(`\`) + "else\n" + commands(`\builtin `) + "fi\n"), nil
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // Resync has the shell print its done marker, which repairs the others.
 func (s *shell) Resync(seq uint64) (dialect.Delivery, error) {
-	s.asked = fmt.Sprintf("\\__shs_d \"$?\" %d >/dev/null 2>&1 && ((1))\n", seq)
-	return dialect.Delivery{Terminal: []byte(s.asked)}, nil
+	line := fmt.Sprintf("\\__shs_d \"$?\" %d >/dev/null 2>&1 && ((1))\n", seq)
+	s.asked = append(s.asked, line)
+	return dialect.Delivery{Terminal: []byte(line)}, nil
 }
 
 // Trailer knows what bash prints between a program and the done marker. After an interrupt each of its processes that was not a program yet
@@ -284,10 +323,8 @@ func (s *shell) Noise(where dialect.Kind, text []byte) []byte {
 	if s.debug {
 		return nil
 	}
-	if s.asked != "" {
-		text = cutEcho(text, s.asked)
-		s.asked = ""
-	}
+	text = cutAsked(text, s.asked)
+	s.asked = nil
 	text = cutEcho(text, s.typed)
 	if !bytes.Contains(text, []byte("__shs_")) {
 		return text
@@ -310,6 +347,26 @@ const maxCuts = 4
 func cutEcho(text []byte, typed string) []byte {
 	if rest, ok := cutParts(text, typed, maxCuts); ok {
 		return rest
+	}
+	return text
+}
+
+// cutAsked is cutEcho for lines that differ in a number, some of which were typed
+// without an echo: one that is there whole is not taken for another in parts.
+func cutAsked(text []byte, asked []string) []byte {
+	whole := false
+	for _, line := range asked {
+		if before, after, ok := bytes.Cut(text, []byte(line)); ok {
+			text, whole = slices.Concat(before, after), true
+		}
+	}
+	if whole {
+		return text
+	}
+	for _, line := range asked {
+		if rest, ok := cutParts(text, line, maxCuts); ok {
+			return rest
+		}
 	}
 	return text
 }

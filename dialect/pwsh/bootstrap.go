@@ -68,6 +68,10 @@ $key = [byte[]]::new(1)
 $cr = $false
 $null = [Runtime.InteropServices.GCHandle]::Alloc($key, 'Pinned')`
 
+	// setVariable sets the variable of $pair, NAME=VALUE, or drops it, NAME alone.
+	// What is no name changes nothing.
+	setVariable = `$k, $v = $pair.Split('=', 2); if ($null -eq $v) { $v = [NullString]::Value }; try { [Environment]::SetEnvironmentVariable($k, $v) } catch { }`
+
 	// show puts the visible prompt around the prompt's mark. While there is input
 	// already, typed ahead, the prompt is not one to wait at and has no mark.
 	show = `$ahead = [Console]::KeyAvailable
@@ -98,7 +102,9 @@ func (s *shell) text(fd uintptr) string {
 		"@FD@", strconv.FormatUint(uint64(fd), 10),
 		"@SECRET@", s.setup.Secret,
 		"@TERM@", startTerm,
+		"@SET@", setVariable,
 		"@FILE@", quote(path.Join(s.setup.Dir, commandFile)),
+		"@ENVIRONMENT@", quote(path.Join(s.setup.Dir, environmentFile)),
 	).Replace(text)
 }
 

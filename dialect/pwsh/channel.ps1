@@ -1,5 +1,8 @@
 try {
-	$n = $script:in.ReadInt64()
+	while (-not ($n = $script:in.ReadInt64())) {
+		$pair = $script:in.ReadString()
+		@SET@
+	}
 	if ($n -gt 0) { $t = $script:in.ReadString() }
 }
 catch { return 'exit' }

@@ -71,7 +71,7 @@ func (c console) Marker() dialect.Marker {
 func (c console) Trailer(tail []byte, _ bool) int { return c.shell.Trailer(tail, false) }
 
 func (c console) text(fd uintptr) string {
-	return strings.NewReplacer("@FD@", strconv.FormatUint(uint64(fd), 10), "@SECRET@", c.setup.Secret, "@TERM@", startTerm).Replace(
+	return strings.NewReplacer("@FD@", strconv.FormatUint(uint64(fd), 10), "@SECRET@", c.setup.Secret, "@TERM@", startTerm, "@SET@", setVariable).Replace(
 		strings.NewReplacer("@OPEN@", openHandle, "@NEXT@", readChannel+flushInput, "@SHOW@", "",
 			"@RENDERING@", "$PSStyle.OutputRendering = 'PlainText'").Replace(bootstrap))
 }

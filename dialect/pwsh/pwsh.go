@@ -16,7 +16,8 @@
 // A message on the pipe is the command's number, eight bytes, and its text: a
 // length in seven-bit groups and UTF-8, as System.IO.BinaryReader reads them. A
 // negative number alone asks for the done and prompt markers again, with its
-// absolute value.
+// absolute value. The number 0 comes before a command, with the text of a
+// variable to set, NAME=VALUE, or to drop, NAME.
 //
 // A marker is an OSC sequence with the shell's secret, ended by ESC \ so that
 // every console passes it:
@@ -36,6 +37,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -59,8 +61,9 @@ const (
 	Prompt = "> "
 
 	// The private files of a shell that is typed to.
-	bootstrapFile = "bootstrap"
-	commandFile   = "command"
+	bootstrapFile   = "bootstrap"
+	commandFile     = "command"
+	environmentFile = "environment"
 
 	// columns is wide enough that formatting cuts no cell that a person would
 	// read; wider changes nothing else.
@@ -221,12 +224,22 @@ func (s *shell) Command(script dialect.Script) (dialect.Delivery, error) {
 	}
 	text := strings.TrimPrefix(script.Text, "\ufeff")
 	s.given, s.secrets = script.Seq, readsSecret.MatchString(text)
+	changes := slices.Concat(script.Env, script.Unset)
 	if s.typed {
 		d := s.typeNumber(int64(script.Seq))
 		d.Files = []dialect.File{{Name: commandFile, Data: []byte(text)}}
+		if len(changes) > 0 {
+			d.Files = append(d.Files, dialect.File{Name: environmentFile, Data: []byte(strings.Join(changes, "\x00"))})
+			s.line = "#0\n" + s.line
+			d.Terminal = []byte(s.line)
+		}
 		return d, nil
 	}
-	msg := binary.LittleEndian.AppendUint64(nil, script.Seq)
+	var msg []byte
+	for _, change := range changes {
+		msg = append(binary.LittleEndian.AppendUint64(msg, 0), message(change)...)
+	}
+	msg = binary.LittleEndian.AppendUint64(msg, script.Seq)
 	return dialect.Delivery{Channel: append(msg, message(text)...)}, nil
 }
 

@@ -8,5 +8,6 @@ while (-not $n) {
 		$line += [char]$script:key[0]
 	}
 	$n = $line.Substring($line.LastIndexOf('#') + 1) -as [int64]
+	if ($line.EndsWith('#0')) { foreach ($pair in [IO.File]::ReadAllText('@ENVIRONMENT@').Split([char]0)) { @SET@ } }
 	if ($n -gt 0) { try { $t = $script:utf8.GetString([IO.File]::ReadAllBytes('@FILE@')) } catch { $n = 0 } }
 }

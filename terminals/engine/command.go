@@ -67,7 +67,8 @@ func (s *session) startCommand(ctx context.Context, req terminals.CommandRequest
 	if req.WarmUp && s.launch.WarmUp != "" {
 		text = s.launch.WarmUp
 	}
-	if err := s.deliverCommand(ctx, op, text); err != nil {
+	script := dialect.Script{Seq: op.seq, Text: text, Status: s.last.Status, Dir: s.dir, Env: req.Env, Unset: req.Unset}
+	if err := s.deliverCommand(ctx, op, script); err != nil {
 		s.abandon(op)
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
@@ -110,8 +111,8 @@ func (s *session) abandon(op *operation) {
 }
 
 // deliverCommand hands the program to the shell. The caller holds feeding.
-func (s *session) deliverCommand(ctx context.Context, op *operation, text string) error {
-	d, err := s.shell.Command(dialect.Script{Seq: op.seq, Text: text, Status: s.last.Status, Dir: s.dir})
+func (s *session) deliverCommand(ctx context.Context, op *operation, script dialect.Script) error {
+	d, err := s.shell.Command(script)
 	if err != nil {
 		return &terminals.Error{Code: terminals.InvalidArgument, Message: err.Error()}
 	}

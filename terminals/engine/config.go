@@ -40,6 +40,12 @@ type Config struct {
 	Timeout         time.Duration // bound of a send, and of a shell's start
 	DisposeGrace    time.Duration // longest wait at each step of the teardown
 
+	// Wrap, when not nil, is given each program just before it is started, and
+	// returns what is started in its place, confined for instance. Its second
+	// result undoes what it prepared; it is called once everything of the session
+	// has ended, or when the start failed. An error fails the open.
+	Wrap func(ctx context.Context, setup terminals.Setup, spec backend.Spec) (backend.Spec, func() error, error)
+
 	Ambient            []string // the host's environment; nil: the process's own
 	CaseInsensitiveEnv bool     // variable names differ by more than case only
 	Logger             *slog.Logger
@@ -194,9 +200,20 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 	}
 	startCtx, cancel := context.WithTimeoutCause(ctx, cfg.Timeout, errStartTimeout)
 	defer cancel()
+	remove := func() error { return os.RemoveAll(dir) }
+	if cfg.Wrap != nil {
+		wrapped, undo, err := cfg.Wrap(startCtx, setup, spec)
+		if err != nil {
+			return nil, errors.Join(err, remove())
+		}
+		spec = wrapped
+		remove = func() error { return errors.Join(undo(), os.RemoveAll(dir)) }
+	}
 	dev, err := o.driver.Start(startCtx, spec)
 	if err != nil {
-		os.RemoveAll(dir)
+		if rmErr := remove(); rmErr != nil {
+			cfg.Logger.Warn("a failed start left something behind", "error", rmErr)
+		}
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}
@@ -208,7 +225,7 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 		scrollback.Columns = spec.Cols // a line editor wraps and goes back by rows
 	}
 	s := &session{
-		cfg: cfg, dev: dev, shell: shell, launch: launch, dir: dir, command: command, path: path, language: o.dialect.Name(),
+		cfg: cfg, dev: dev, shell: shell, launch: launch, dir: dir, remove: remove, command: command, path: path, language: o.dialect.Name(),
 		markers: len(marker.Prefix) > 0,
 		split:   screen.NewSplitter(marker.Prefix, marker.End, marker.Max),
 		scr:     screen.New(scrollback),

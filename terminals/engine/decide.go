@@ -443,6 +443,17 @@ func (s *session) decideWaiting(op *operation) {
 	op.ring()
 }
 
+// ReadsSecret reports whether what is typed now would not be shown: by what the
+// program that waits asks for, or by the terminal's modes where none is seen to
+// wait.
+func (s *session) ReadsSecret() bool {
+	if w, err := s.dev.InputWait(); err == nil && w.State == backend.WaitReading && !s.atRest(w) {
+		return s.needsInput(w).Kind == terminals.SecretInput
+	}
+	m, err := s.dev.Modes()
+	return err == nil && m.Canonical && !m.Echo
+}
+
 func (s *session) needsInput(w backend.Wait) *terminals.NeedsInput {
 	n := &terminals.NeedsInput{Kind: terminals.LineInput, Program: w.Program, PID: w.PID}
 	s.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 // What is typed for a text.
 //
-// Case: F48 (Tripstack-Corp/spyc PR#170) (brightio/penelope PR#147)
+// Case: F48 (Tripstack-Corp/spyc PR#170)
 func TestTyped(t *testing.T) {
 	const on, begin, end = "\x1b[?2004h", "\x1b[200~", "\x1b[201~"
 	raw := backend.Modes{}

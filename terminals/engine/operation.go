@@ -56,6 +56,7 @@ type operation struct {
 	candidate  backend.Wait
 	since      time.Time // of the candidate
 	due        int64     // session.fed once all is processed that was printed before it
+	probed     int64     // session.fed when it was found last
 	homeSince  time.Time // since when the shell is back at all
 	nextProbe  time.Time // when the timer fires
 	lostSince  time.Time // since when the shell is back without a mark

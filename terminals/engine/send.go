@@ -398,8 +398,11 @@ func (s *session) freshWait(op *operation, w backend.Wait) bool {
 	case old.State != backend.WaitUnknown:
 		return true
 	}
+	if !op.consumable {
+		return true // nothing was typed that it would have to read first
+	}
 	// It may have been there all the time, unless it took the input since.
-	return op.consumable && err == nil && time.Since(op.typedTime) >= s.cfg.ExactProbeAfter
+	return err == nil && time.Since(op.typedTime) >= s.cfg.ExactProbeAfter
 }
 
 // atRest tells whether w is the shell's wait at its own prompt.
@@ -417,6 +420,8 @@ func (s *session) confirmed(op *operation, w backend.Wait) bool {
 		unread = 0
 	}
 	w.Turns = 0 // a program may take up its wait again and again
+	quiet := op.probed == s.fed && unread == 0
+	op.probed = s.fed
 	if w != op.candidate {
 		op.candidate, op.since, op.due = w, time.Now(), s.fed+int64(unread)
 		op.probeSoon()
@@ -425,7 +430,7 @@ func (s *session) confirmed(op *operation, w backend.Wait) bool {
 	if w.Timed && time.Since(op.since) < s.cfg.ExactProbeAfter {
 		return false // it may only want to know whether something is there
 	}
-	if op.lastOutput.After(op.since) || unread > 0 {
+	if !quiet {
 		op.probeSoon()
 		return s.fed >= op.due && time.Since(op.since) >= refuteAfter
 	}

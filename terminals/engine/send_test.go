@@ -266,6 +266,43 @@ func TestSendWaitLeftAndBack(t *testing.T) {
 	})
 }
 
+// Output that a driver counts twice, while a read takes it, is not waited for
+// when it has come once.
+func TestSendOutputCountedTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Interactive)
+		f.dev.wait(busy)
+		x := f.send(context.Background(), "in")
+		f.dev.wait(reading(200, 0))
+		f.dev.set(func() { f.dev.pendingOut = 1000 })
+		pass(2 * time.Millisecond)
+		open(t, x)
+		f.dev.set(func() { f.dev.pendingOut = 0 })
+		pass(time.Millisecond)
+		f.dev.say("Name: ")
+		pass(8 * time.Millisecond)
+		assert.Equal(t, "Name: ", ends(t, x, terminals.StdinRead).Viewport)
+	})
+}
+
+// Who types nothing asks who waits now. Nothing has to be read before that.
+func TestSendOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Interactive)
+		f.dev.wait(reading(200, 5))
+		x, err := f.s.StartSend(context.Background(), terminals.SendRequest{})
+		require.NoError(t, err)
+		pass(8 * time.Millisecond)
+		assert.Equal(t, 200, ends(t, x, terminals.StdinRead).NeedsInput.PID)
+
+		f.dev.set(func() { f.dev.pending = 3 }) // of an earlier send
+		x, err = f.s.StartSend(context.Background(), terminals.SendRequest{})
+		require.NoError(t, err)
+		pass(exact)
+		open(t, x)
+	})
+}
+
 // A probe that fails is a miss, never a guess.
 func TestSendUnreadableWait(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -42,7 +41,8 @@ type session struct {
 	launch  dialect.Launch
 	split   *screen.Splitter // the read goroutine's
 	dir     string
-	path    string // the shell's file, for messages
+	remove  func() error // dir, and what was prepared for the start
+	path    string       // the shell's file, for messages
 	command bool
 	// language is the dialect's name, for messages.
 	language string
@@ -294,8 +294,8 @@ func (s *session) Close(ctx context.Context, reason string) error {
 		s.settleExit(op)
 	}
 	s.leave()
-	if rmErr := os.RemoveAll(s.dir); rmErr != nil {
-		err = errors.Join(err, rmErr)
+	if err == nil { // else something may use it still
+		err = s.remove()
 	}
 	if err != nil {
 		return &terminals.Error{Code: terminals.CleanupFailed, Message: "the session could not be closed; close it again", Err: err}

@@ -1,0 +1,148 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/terminals"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	require.NoError(t, err)
+	return dir
+}
+
+func touch(t *testing.T, path string) string {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, nil, 0o644))
+	return path
+}
+
+func planOf(t *testing.T, o Options, g Grant) plan {
+	t.Helper()
+	s, err := New(o)
+	require.NoError(t, err)
+	p, remove, err := s.plan(g, backend.Spec{})
+	require.NoError(t, err)
+	require.NoError(t, remove())
+	return p
+}
+
+func TestPlan(t *testing.T) {
+	root, extra, home := folder(t), folder(t), folder(t)
+	t.Setenv("HOME", home)
+	touch(t, filepath.Join(root, ".git/hooks/pre-commit"))
+	touch(t, filepath.Join(root, ".git/config"))
+	touch(t, filepath.Join(root, "sub/file"))
+	touch(t, filepath.Join(home, ".ssh/id"))
+	touch(t, filepath.Join(home, "real/netrc"))
+	require.NoError(t, os.Symlink(filepath.Join(home, "real/netrc"), filepath.Join(home, ".netrc")))
+	require.NoError(t, os.Symlink(root, filepath.Join(home, "link")))
+	o := Options{Root: filepath.Join(home, "link"), Writable: []string{extra, filepath.Join(root, "sub"), "~/real"}}
+
+	p := planOf(t, o, Grant{Mode: WorkspaceWrite})
+	assert.ElementsMatch(t, []string{root, extra, filepath.Join(home, "real")}, p.writable, "real paths, and none in another")
+	assert.Equal(t, []string{filepath.Join(root, ".git")}, p.pinned)
+	assert.Equal(t, []string{filepath.Join(root, ".git/hooks"), filepath.Join(root, ".git/config")}, p.protect)
+	assert.Equal(t, []string{filepath.Join(home, ".ssh"), filepath.Join(home, "real/netrc")}, p.hidden)
+	assert.False(t, p.network)
+
+	p = planOf(t, o, Grant{Mode: ReadOnly})
+	assert.Empty(t, p.writable)
+	assert.Empty(t, p.protect)
+	assert.NotEmpty(t, p.hidden)
+
+	other := folder(t)
+	p = planOf(t, Options{Root: root, Protect: []string{}, DenyRead: []string{}}, Grant{Mode: WorkspaceWrite, Root: other})
+	assert.Equal(t, []string{other}, p.writable, "the session's own root")
+	assert.Empty(t, p.protect)
+	assert.Empty(t, p.hidden)
+}
+
+func TestOptionsThatCannotBeUsed(t *testing.T) {
+	root := folder(t)
+	file := touch(t, filepath.Join(root, "file"))
+	for want, o := range map[string]Options{
+		"sandbox.workspaceRoot: /no/such does not exist": {Root: "/no/such"},
+		"is not a folder": {Root: file},
+		"sandbox.workspaceRoot: / cannot be opened for writing as a whole":        {Root: "/"},
+		"sandbox.writableRoots: /dev/shm cannot be opened for writing as a whole": {Root: root, Writable: []string{"/dev/shm"}},
+		"sandbox.writableRoots: /no/such does not exist":                          {Root: root, Writable: []string{"/no/such"}},
+		`sandbox.protect: "../x" is not a path inside the workspace`:              {Root: root, Protect: []string{"../x"}},
+		`sandbox.provider: "magic" is not available on this system`:               {Root: root, Provider: "magic"},
+	} {
+		_, err := New(o)
+		assert.ErrorContains(t, err, want)
+	}
+
+	for want, denied := range map[string]string{
+		`sandbox.denyRead: "relative" is neither absolute nor in ~`: "relative",
+		"which the shell needs": root,
+	} {
+		s, err := New(Options{Root: root, DenyRead: []string{denied}})
+		require.NoError(t, err)
+		_, _, err = s.plan(Grant{Mode: WorkspaceWrite}, backend.Spec{})
+		assert.ErrorContains(t, err, want)
+		assert.ErrorIs(t, err, terminals.InvalidArgument)
+	}
+
+	s, err := New(Options{Root: root})
+	require.NoError(t, err)
+	_, _, err = s.Wrap(t.Context(), Grant{Mode: "none"}, backend.Spec{})
+	assert.ErrorIs(t, err, terminals.InvalidArgument)
+}
+
+func TestEnvironment(t *testing.T) {
+	assert.Equal(t, []string{"A=1", "TMPDIR=/t", "XDG_CACHE_HOME=/t/.cache"},
+		environment([]string{"TMPDIR=/old", "A=1", "TMP=x", "TEMP=y"}, "/t"))
+	assert.Equal(t, []string{"XDG_CACHE_HOME=/mine", "TMPDIR=/t"}, environment([]string{"XDG_CACHE_HOME=/mine"}, "/t"))
+}
+
+func TestDenial(t *testing.T) {
+	s, err := New(Options{Root: folder(t)})
+	require.NoError(t, err)
+	refused := "touch: cannot touch 'x': Read-only file system\n"
+	assert.Equal(t, "[sandbox: read-only mode allows writes in $TMPDIR only, and no network]", s.Denial(ReadOnly, refused, 1))
+	assert.Equal(t, "[sandbox: workspace-write mode allows writes in the workspace and $TMPDIR only, and no network]", s.Denial(WorkspaceWrite, refused, 1))
+	assert.Empty(t, s.Denial(WorkspaceWrite, refused, 0), "it did not fail")
+	assert.Empty(t, s.Denial(WorkspaceWrite, "no such file", 1), "it failed of something else")
+	assert.Empty(t, s.Denial(DangerFullAccess, refused, 1), "nothing was confined")
+	extra := folder(t)
+	s, err = New(Options{Root: folder(t), Writable: []string{extra}, Network: true})
+	require.NoError(t, err)
+	assert.Equal(t, "[sandbox: workspace-write mode allows writes in the workspace, $TMPDIR and "+extra+" only]", s.Denial(WorkspaceWrite, refused, 1))
+}
+
+func TestSeatbeltProfile(t *testing.T) {
+	closed := plan{
+		temp:     "/private/tmp/shellstead-tmp-1",
+		private:  []string{"/private/tmp/shellstead-2"},
+		writable: []string{"/Users/me/work", `/Users/me/with "quotes" and \`},
+		pinned:   []string{"/Users/me/work/.git"},
+		protect:  []string{"/Users/me/work/.git/hooks"},
+		hidden:   []string{"/Users/me/.ssh"},
+	}
+	open := plan{temp: "/private/tmp/shellstead-tmp-1", network: true}
+	for file, p := range map[string]plan{"workspace-write.sb": closed, "read-only-network.sb": open} {
+		path, got := filepath.Join("testdata", file), seatbeltProfile(p)
+		if *update {
+			require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), got)
+	}
+}
