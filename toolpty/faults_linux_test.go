@@ -70,11 +70,12 @@ func TestSessionsThatCannotBeUsed(t *testing.T) {
 	none("pty-99")
 
 	id := f.open("shell")
-	f.send(id, "trap '' HUP TERM; echo $((6*7))")
+	f.send(id, "(trap '' HUP TERM; exec sleep 1000) & echo $((6*7))")
 	closed := make(chan tool.Result)
 	go func() { closed <- f.call("terminal_close", map[string]any{"sessionId": id}) }()
 	require.Eventually(t, func() bool {
-		return f.call("terminal_send", map[string]any{"sessionId": id, "text": "", "submit": false}).Text == "Error: the session is closing; open a new one"
+		// Quick, so that it meets the moment in which the session closes.
+		return f.call("terminal_signal", map[string]any{"sessionId": id, "signal": "SIGINT"}).Text == "Error: the session is closing; open a new one"
 	}, dialecttest.Patience, time.Millisecond)
 	each(id, "is closing")
 	assert.Equal(t, "closed terminal session "+id, (<-closed).Text)

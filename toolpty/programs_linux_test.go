@@ -193,8 +193,9 @@ func TestProgramsInAShell(t *testing.T) {
 	}
 }
 
-// impatient is for sends that have to end by a guess.
-func impatient(c *engine.Config) { c.IdleSilence = 500 * time.Millisecond }
+// impatient is for sends that have to end by a guess: no sooner than a program
+// starts on a busy machine.
+func impatient(c *engine.Config) { c.IdleSilence = 4 * time.Second }
 
 // What these programs wait for is not the person at the terminal.
 //
@@ -214,6 +215,7 @@ func TestProgramsThatDoNotWait(t *testing.T) {
 		{"watch", "watch -n 0.2 -p 'echo rea\"\"dy; date +%N'", []string{"watch"}, terminals.Timeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			for _, program := range tt.needs {
 				need(t, program)
 			}
@@ -221,7 +223,7 @@ func TestProgramsThatDoNotWait(t *testing.T) {
 			f.add("impatient", bash.Dialect{}, func(c *engine.Config) {
 				impatient(c)
 				if tt.reason == terminals.Timeout {
-					c.Timeout = 3 * time.Second
+					c.Timeout = 6 * time.Second
 				}
 			}, "bash")
 			id := f.open("impatient")

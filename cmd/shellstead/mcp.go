@@ -103,6 +103,7 @@ func (h *host) serve(ctx context.Context, agent *agent, tools []tool.Tool, notic
 			Instructions: instructions,
 			Logger:       h.log,
 			// The list never changes; the answer does not offer to say so.
+			//lint:ignore SA1019 clients of today are told of a task's end by log messages
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Logging: &mcp.LoggingCapabilities{}},
 		})
 	ordered := inOrder(transport)
@@ -168,6 +169,7 @@ func (n *notices) to(session *mcp.ServerSession) {
 // gone needs no notice; the runtime logs each.
 func (n *notices) taskEnded(owner *terminals.Owner, notice tasks.Notice) {
 	<-n.connected // nothing ran before
+	//lint:ignore SA1019 clients of today are told of a task's end by log messages
 	_ = n.session.Log(owner.Context(), &mcp.LoggingMessageParams{
 		Level:  noticeLevel,
 		Logger: "shellstead",

@@ -79,8 +79,10 @@ int main(void) {
 	return 0;
 }
 `), 0o600))
+	//lint:ignore SA1019 as the server
 	messages := make(chan *mcp.LoggingMessageParams, 10)
 	w := worked{t, client(t, &mcp.ClientOptions{
+		//lint:ignore SA1019 as the server
 		LoggingMessageHandler: func(_ context.Context, req *mcp.LoggingMessageRequest) { messages <- req.Params },
 	}, "--tools", "bash,terminal", "--cwd", dir, "--set", "tools.bash.prestart=false")}
 

@@ -2,6 +2,7 @@ package bash
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -168,4 +169,44 @@ func TestQuoteIsOneWord(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, word, string(out))
 	}
+}
+
+// A live shell is told by a program of its own what its environment is to be.
+func TestEnvironmentOfACommand(t *testing.T) {
+	s := newShell(t)
+	d, err := s.Command(dialect.Script{Seq: 1, Text: "true", Dir: "/private", Env: []string{"DSH_A=it's"}, Unset: []string{"DSH_B"}})
+	require.NoError(t, err)
+	require.Len(t, d.Files, 2)
+	assert.Equal(t, "environment", d.Files[1].Name)
+	assert.Contains(t, string(d.Files[1].Data), `unset -v DSH_B DSH_A`)
+	assert.Contains(t, string(d.Files[1].Data), `export DSH_A='it'\''s'`)
+	assert.Contains(t, string(d.Terminal), "/private/environment")
+
+	for _, bad := range []dialect.Script{
+		{Env: []string{"A=a\x00b"}},
+		{Env: []string{"A-B=c"}},
+		{Unset: []string{"1"}},
+	} {
+		_, err := s.Command(bad)
+		assert.Error(t, err, "%+v", bad)
+	}
+}
+
+// Of two questions that differ in their number alone, the one that was echoed is
+// taken out, and no part of it stays.
+func TestEchoOfOneQuestionOfTwo(t *testing.T) {
+	s := newShell(t)
+	_, err := s.Command(dialect.Script{Seq: 1, Text: "true", Dir: "/private"})
+	require.NoError(t, err)
+	first, err := s.Resync(4282341236)
+	require.NoError(t, err)
+	_, err = s.Resync(4282341299)
+	require.NoError(t, err)
+	assert.Empty(t, string(s.Noise(dialect.Start, first.Terminal)))
+
+	half := len(first.Terminal) / 2
+	_, err = s.Resync(4282341236)
+	require.NoError(t, err)
+	cut := slices.Concat(first.Terminal[:half], []byte("job\n"), first.Terminal[half:])
+	assert.Equal(t, "job\n", string(s.Noise(dialect.Start, cut)))
 }
