@@ -200,7 +200,8 @@ func (h *host) hooked(event hooks.Event) bool {
 
 // call makes one call of a tool.
 func (a *agent) call(ctx context.Context, t tool.Tool, call tool.Call) tool.Result {
-	wait := a.line(&call)
+	wait, leave := a.line(&call)
+	defer leave()
 	return a.around(ctx, t.Spec().Name, call.Arguments, func(input json.RawMessage) tool.Result {
 		if err := wait(ctx); err != nil {
 			return tool.ErrorResult(err, "")
@@ -211,11 +212,11 @@ func (a *agent) call(ctx context.Context, t tool.Tool, call tool.Call) tool.Resu
 }
 
 // line gives the call its place at once where hooks come before it: they may
-// take long, and the connection is read on meanwhile. The function that it
-// returns waits until the calls that came earlier have theirs with their tools.
-func (a *agent) line(call *tool.Call) (wait func(context.Context) error) {
+// take long, and the connection is read on meanwhile. wait returns when the calls
+// that came earlier have theirs with their tools, leave lets the later ones pass.
+func (a *agent) line(call *tool.Call) (wait func(context.Context) error, leave func()) {
 	if !a.host.hooked(hooks.PreToolUse) {
-		return func(context.Context) error { return nil }
+		return func(context.Context) error { return nil }, func() {}
 	}
 	mine := make(chan struct{})
 	a.mu.Lock()
@@ -223,16 +224,28 @@ func (a *agent) line(call *tool.Call) (wait func(context.Context) error) {
 	a.last = mine
 	a.mu.Unlock()
 	call.Place()
-	call.Placed = sync.OnceFunc(func() { close(mine) })
-	return func(ctx context.Context) error {
-		if before == nil {
-			return nil
-		}
+	pass := sync.OnceFunc(func() { close(mine) })
+	call.Placed = pass // the tool has it only once wait has returned
+	if before == nil {
+		return func(context.Context) error { return nil }, pass
+	}
+	wait = func(ctx context.Context) error {
 		select {
 		case <-before:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+	}
+	return wait, func() {
+		select {
+		case <-before:
+			pass()
+		default: // it never got to its tool
+			go func() {
+				<-before
+				pass()
+			}()
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -263,30 +265,63 @@ func (c *checkup) folders(cfg *config.Config) {
 			c.add("spill folder of "+tool, works, "%s is writable", settings.SpillDir)
 		}
 	}
-	switch info, err := os.Stat(cfg.DSHHome); {
-	case errors.Is(err, os.ErrNotExist):
-		c.add("DSH_HOME", works, "%s, which does not exist yet", cfg.DSHHome)
-	case err != nil:
-		c.add("DSH_HOME", limited, "%s", err)
-	case !info.IsDir():
-		c.add("DSH_HOME", limited, "%s is not a folder", cfg.DSHHome)
-	default:
-		c.add("DSH_HOME", works, "%s", cfg.DSHHome)
+	source := cfg.HomeSource
+	if source == "" {
+		source = "the default"
 	}
+	h, state := folder(cfg.DSHHome)
+	c.add("DSH_HOME", h, "%s, from %s; %s", cfg.DSHHome, source, state)
 }
 
 // sessions shows where calls are logged and who is asked about them.
 func (c *checkup) sessions(cfg *config.Config) {
-	kind := "in shellstead mcp: " + config.JSONLLog
-	if cfg.Session.Persistence != nil {
-		kind = *cfg.Session.Persistence
+	kind := config.JSONLLog + ", in shellstead mcp alone"
+	if configured := cfg.Session.Persistence; configured != nil {
+		kind = *configured
 	}
-	detail := kind
-	if kind != config.NoLog {
-		detail += " in " + cfg.Session.Root
+	if kind == config.NoLog {
+		c.add("session log", works, "%s", kind)
+	} else {
+		h, state := folder(cfg.Session.Root)
+		c.add("session log", h, "%s; %s; %s", kind, cfg.Session.Root, state)
 	}
-	c.add("session log", works, "%s", detail)
-	c.add("hooks", works, "%d", len(cfg.Hooks))
+	if len(cfg.Hooks) == 0 {
+		c.add("hooks", works, "none")
+	}
+	for i, hook := range cfg.Hooks {
+		name := fmt.Sprintf("hooks[%d]", i)
+		if path, err := exec.LookPath(hook.Command[0]); err != nil {
+			c.add(name, limited, "%s: %s; when it fails: %s", hook.Event, err, hook.OnFailure)
+		} else {
+			c.add(name, works, "%s: %s", hook.Event, path)
+		}
+	}
+}
+
+// folder tells whether a folder can be used that may be made first.
+func folder(path string) (health, string) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, os.ErrNotExist):
+		parent := filepath.Dir(path)
+		for parent != filepath.Dir(parent) {
+			if _, err := os.Stat(parent); !errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			parent = filepath.Dir(parent)
+		}
+		if err := writable(parent); err != nil {
+			return limited, fmt.Sprintf("does not exist and cannot be made: %s", err)
+		}
+		return works, "does not exist yet"
+	case err != nil:
+		return limited, err.Error()
+	case !info.IsDir():
+		return limited, "is not a folder"
+	}
+	if err := writable(path); err != nil {
+		return limited, fmt.Sprintf("is not writable: %s", err)
+	}
+	return works, "is writable"
 }
 
 // writable tries to keep a private file in dir.

@@ -340,9 +340,5 @@ func (h *host) dispose() {
 		if err := h.service.Dispose(context.Background()); err != nil {
 			h.log.Error("not everything could be cleaned up", "error", err)
 		}
-		h.agents.Range(func(_, a any) bool {
-			a.(*agent).close()
-			return true
-		})
 	})
 }

@@ -36,7 +36,8 @@ func newMCP(a *app) *cobra.Command {
 		Use:   "mcp",
 		Short: "Serve the tools to a model by the Model Context Protocol on stdio",
 		Long: "Serve the tools by the Model Context Protocol on stdin and stdout. The connection\n" +
-			"has shells of its own, which end when stdin is closed.",
+			"has shells of its own, which end when stdin is closed, and a session whose\n" +
+			"log is kept in DSH_HOME unless --log or --session says otherwise.",
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return a.mcp(list, cwd, o)
@@ -81,6 +82,7 @@ func (a *app) mcp(list, dir string, o sessionOptions) error {
 	if err != nil {
 		return err
 	}
+	defer agent.close() // after the last answers
 	for _, c := range m.commands {
 		c.prestart(agent.owner, true, log)
 	}

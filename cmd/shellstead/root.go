@@ -111,7 +111,7 @@ func newRoot(std streams) *cobra.Command {
 		return usageError("%s; see %s --help", err, cmd.CommandPath())
 	})
 	root.PersistentFlags().StringVar(&a.level, "log-level", "warn", "what is logged on stderr: debug, info, warn or error")
-	root.AddCommand(newRun(a), newMCP(a), newTools(a), newDoctor(a), newConfig(a), newVersion(a))
+	root.AddCommand(newRun(a), newMCP(a), newTools(a), newSessions(a), newDoctor(a), newConfig(a), newVersion(a))
 	return root
 }
 

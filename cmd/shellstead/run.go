@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/shellstead/shellstead/config"
+	"github.com/shellstead/shellstead/hooks"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/tool"
@@ -68,8 +71,8 @@ func newRun(a *app) *cobra.Command {
 	flags.BoolVar(&o.text, "text", false, "print what the tool would return to a model")
 	flags.BoolVar(&o.json, "json", false, "print one JSON object for each command")
 	flags.BoolVar(&o.jsonl, "jsonl", false, `read commands from stdin, one {"command": "..."} a line, and answer each with a line`)
-	// An array, not a slice: an answer may hold commas.
 	o.session.flags(cmd)
+	// An array, not a slice: an answer may hold commas.
 	flags.StringArrayVar(&o.answers, "answer", nil, "type `TEXT` and Enter for a program that waits for input; may be repeated, in order")
 	return cmd
 }
@@ -95,7 +98,8 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 		return err
 	}
 	var typing *person
-	if !o.text && !o.json && !o.jsonl && len(o.answers) == 0 {
+	held := h.hooked(hooks.PostToolUse)
+	if !o.text && !o.json && !o.jsonl && len(o.answers) == 0 && !held {
 		if typing = newPerson(a.in); typing != nil {
 			settings := cfg.Tools.Command(o.dialect)
 			settings.WaitConfirm = min(settings.WaitConfirm, personConfirm)
@@ -112,7 +116,8 @@ func (a *app) run(cmd *cobra.Command, o runOptions, commands []string) error {
 	if err != nil {
 		return err
 	}
-	r := &commandRun{app: a, tool: o.dialect, runner: command.runner, agent: agent}
+	defer agent.close()
+	r := &commandRun{app: a, tool: o.dialect, runner: command.runner, agent: agent, held: held}
 	if len(o.answers) > 0 {
 		r.answers = (*scripted)(&o.answers)
 	}
@@ -214,6 +219,7 @@ type commandRun struct {
 	tool   string // the name of the tool whose commands these are
 	runner *persistent.Runner
 	agent  *agent
+	held   bool // output is shown once hooks have seen all of it
 	ctx    context.Context
 	fail   context.CancelCauseFunc // ends the run: stdout cannot be written
 
@@ -327,21 +333,28 @@ func (r *commandRun) do(cmd persistent.Command) persistent.Result {
 	if err != nil {
 		return persistent.Refused(cmd.Text, err)
 	}
+	var res persistent.Result
 	seen := r.agent.around(r.ctx, r.tool, arguments, func(input json.RawMessage) tool.Result {
-		var args struct {
-			Command string `json:"command"`
+		if !bytes.Equal(input, arguments) { // what no hook has touched is run byte for byte, which JSON may not hold
+			cmd.Text, err = parseRequest(input)
 		}
-		if err := tool.Decode(input, &args); err != nil {
-			return tool.ErrorResult(err, tool.IntentExecute)
+		if err != nil {
+			res = persistent.Refused(cmd.Text, fmt.Errorf("a hook has replaced the arguments: %w", err))
+		} else {
+			res = r.runner.Run(r.ctx, r.agent.owner, cmd)
 		}
-		cmd.Text = args.Command
-		res := r.runner.Run(r.ctx, r.agent.owner, cmd)
 		return tool.Result{Text: res.Text, Structured: res, IsError: res.Err() != nil}
 	})
-	if res, ok := seen.Structured.(persistent.Result); ok {
-		return res
+	left, untouched := seen.Structured.(persistent.Result)
+	switch {
+	case untouched:
+		return left
+	case seen.IsError:
+		return persistent.Refused(cmd.Text, &terminals.Error{Code: codeBlocked, Message: seen.Text})
+	case seen.Content != nil:
+		return replaced(res, string(seen.Content))
 	}
-	return persistent.Refused(cmd.Text, &terminals.Error{Code: codeBlocked, Message: strings.TrimPrefix(seen.Text, "Error: ")})
+	return replaced(res, seen.Text)
 }
 
 // answer runs a command and prints its result as one line of JSON.
@@ -372,13 +385,18 @@ func (r *commandRun) showText(cmd persistent.Command) persistent.Result {
 // showPlain runs a command whose exact output goes to stdout as it comes.
 func (r *commandRun) showPlain(cmd persistent.Command) persistent.Result {
 	out := &liveOutput{out: r.out, fail: r.fail}
-	cmd.Stream, cmd.Streamed = out.write, true
+	if !r.held {
+		cmd.Stream, cmd.Streamed = out.write, true
+	}
 	if r.person != nil {
 		cmd.Stream = func(p []byte) { out.write(r.person.echo.filter(p)) }
 	}
 	res := r.do(cmd)
 	if r.person != nil {
 		out.write(r.person.echo.rest())
+	}
+	if r.held {
+		out.write([]byte(res.Output))
 	}
 	if res.Notices == "" || openFailure(res) != nil || r.ctx.Err() != nil {
 		return res
