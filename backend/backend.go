@@ -67,6 +67,10 @@ type Spec struct {
 	// reach the others.
 	SeparateDescriptors bool
 
+	// InterruptLead is how long before the other programs of its process group the
+	// program gets an interrupt. Zero: at once with them.
+	InterruptLead time.Duration
+
 	// Channel, when not nil, gives the program one end of a private pipe.
 	Channel *Channel
 
@@ -265,6 +269,15 @@ type MissedInterrupter interface {
 	// foreground itself and blocked waiting. The caller leaves time after an
 	// Interrupt for it to take effect.
 	InterruptMissed(ctx context.Context) (bool, error)
+}
+
+// ProgramSignaler is implemented by a Device that can signal a program apart from
+// the started program where both share a process group.
+type ProgramSignaler interface {
+	// SignalProgram is Signal for everybody but the started program. Where that is
+	// the foreground, the program that is blocked reading the terminal gets the
+	// signal, and the programs between the two; without one it is an error.
+	SignalProgram(ctx context.Context, name string) (pgid int, err error)
 }
 
 // Process names a process for people.

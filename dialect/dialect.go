@@ -143,6 +143,11 @@ type Launch struct {
 	// would otherwise let the shell go on with the rest of the command.
 	InterruptShell bool
 
+	// InterruptLead is how many milliseconds before the programs of its own process group the
+	// shell gets an interrupt: one that acts on it a moment later would go on with
+	// the rest of the command once they have ended of it. Zero: at once with them.
+	InterruptLead int
+
 	// InterruptKeys are typed in turn, a moment apart, to interrupt the shell
 	// while it reads the terminal itself and a signal cannot end that read.
 	InterruptKeys [][]byte

@@ -188,11 +188,15 @@ func (c *call) settleWaiting(ctx context.Context, sh *shell, w *waitingRun) (rea
 // is back at its prompt. The error is ctx's cause; the program then still
 // counts as waiting.
 func (c *call) endWaiting(ctx context.Context, sh *shell, w *waitingRun) (final terminals.CommandResult, ready bool, err error) {
-	step, cancel := context.WithTimeout(ctx, interruptWait)
+	shellReads := w.needs.PID == sh.session.PID()
+	wait := interruptWait
+	if shellReads {
+		wait += terminateWait // the signals would hit the shell
+	}
+	step, cancel := context.WithTimeout(ctx, wait)
 	settled := w.run.Interrupt(step) == nil
 	cancel()
-	// The signals would hit the shell if it is the shell itself that reads.
-	if !settled && ctx.Err() == nil && w.needs.PID != sh.session.PID() {
+	if !settled && ctx.Err() == nil && !shellReads {
 		settled = c.terminate(ctx, sh, w)
 	}
 	if !settled {
@@ -212,12 +216,8 @@ func (c *call) terminate(ctx context.Context, sh *shell, w *waitingRun) (settled
 	step, cancel := context.WithTimeout(ctx, terminateWait)
 	defer cancel()
 	for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM} {
-		group, err := sh.session.Signal(step, sig)
-		if err != nil {
+		if _, err := sh.session.Signal(step, sig); err != nil {
 			c.log.Debug("a waiting program was not signalled", "terminal", sh.id, "signal", sig, "error", err)
-		}
-		if group == sh.session.PID() {
-			break // the program shares it: once it has ended, a signal would hit the shell
 		}
 	}
 	select {

@@ -566,7 +566,7 @@ func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 			before: interrupted + replaced, fresh: true,
 		},
 		{
-			name: "with the shell that reads itself", pid: fakePID, interrupt: deaf, took: interruptWait,
+			name: "with the shell that reads itself", pid: fakePID, interrupt: deaf, took: interruptWait + terminateWait,
 			before: interrupted + replaced, fresh: true,
 		},
 		{

@@ -63,7 +63,8 @@ type Session interface {
 	// Read returns a page of the scrollback.
 	Read(offset, count int) (Page, error)
 
-	// Signal delivers sig to the foreground process group and returns the group.
+	// Signal delivers sig to the foreground process group and returns the group. In
+	// [Command] mode nothing but SIGINT and SIGTSTP reaches the shell itself.
 	Signal(ctx context.Context, sig Signal) (pgid int, err error)
 
 	// Close ends the process tree and returns when it is quiet. Processes that

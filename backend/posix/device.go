@@ -28,6 +28,8 @@ type device struct {
 	lease   *lease   // the supervisor's promise to clean up
 	family  *family  // the processes that belong here
 
+	lead time.Duration // Spec.InterruptLead
+
 	proc   *os.Process // the host's child: the started program, or its launcher
 	pid    int         // of the started program
 	exited chan struct{}
@@ -50,6 +52,7 @@ var _ backend.Device = (*device)(nil)
 func newDevice(d *Driver, spec backend.Spec, term *terminal, chn *channel, mark string, l *lease) *device {
 	dev := &device{
 		driver:   d,
+		lead:     spec.InterruptLead,
 		term:     term,
 		channel:  chn,
 		lease:    l,
@@ -166,6 +169,16 @@ var signalNumbers = map[string]syscall.Signal{
 }
 
 func (d *device) Signal(ctx context.Context, name string) (int, error) {
+	return d.signal(ctx, name, true)
+}
+
+func (d *device) SignalProgram(ctx context.Context, name string) (int, error) {
+	return d.signal(ctx, name, false)
+}
+
+// signal delivers a signal, to the started program too when that is the foreground
+// and shellToo says so.
+func (d *device) signal(ctx context.Context, name string, shellToo bool) (int, error) {
 	if ctx.Err() != nil {
 		return 0, context.Cause(ctx)
 	}
@@ -181,14 +194,19 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if sig == unix.SIGKILL && pgid == d.pid {
+	if shellToo && sig == unix.SIGKILL && pgid == d.pid {
 		return 0, invalid("SIGKILL is refused while the shell itself is in the foreground; close the session instead")
 	}
-	if sig == unix.SIGINT {
-		return d.interruptGroup(pgid, true)
+	if shellToo && sig == unix.SIGINT {
+		return d.Interrupt(ctx, false)
 	}
-	if pgid == d.pid && d.signalReader(sig) {
-		return pgid, nil
+	if pgid == d.pid {
+		if d.signalReader(sig) {
+			return pgid, nil
+		}
+		if !shellToo {
+			return 0, invalid("%s is refused while the shell itself is in the foreground and no program in it waits for input; interrupt it with SIGINT, or close the session", name)
+		}
 	}
 	if err := unix.Kill(-pgid, sig); err != nil {
 		if errors.Is(err, unix.ESRCH) {
@@ -230,6 +248,9 @@ func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if pgid == d.pid && d.lead > 0 {
+		return d.interruptProgramFirst(ctx)
+	}
 	if !programToo || pgid == d.pid {
 		return d.interruptGroup(pgid, true)
 	}
@@ -239,6 +260,43 @@ func (d *device) Interrupt(ctx context.Context, programToo bool) (int, error) {
 	// The program may take the terminal back at once: the signal is for the
 	// group that was there.
 	return d.interruptGroup(pgid, false)
+}
+
+// interruptProgramFirst interrupts the started program, in the foreground, and then
+// those who share its group, who would else end before it has acted on it.
+func (d *device) interruptProgramFirst(ctx context.Context) (int, error) {
+	if err := d.family.table.signal(d.family.leader, unix.SIGINT); err != nil {
+		return 0, err
+	}
+	if others, err := d.shareGroup(); err != nil || len(others) == 0 {
+		return d.pid, err
+	}
+	lead := time.NewTimer(d.lead)
+	defer lead.Stop()
+	select {
+	case <-lead.C:
+	case <-d.exited:
+		return d.pid, nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	others, err := d.shareGroup()
+	if err != nil {
+		return 0, err
+	}
+	if denied := d.family.send(others, unix.SIGINT); len(denied) > 0 {
+		return d.interruptGroup(d.pid, true)
+	}
+	return d.pid, nil
+}
+
+// shareGroup returns who is in the started program's group besides it.
+func (d *device) shareGroup() ([]process, error) {
+	all, err := d.family.table.list()
+	if err != nil {
+		return nil, fmt.Errorf("posix: scan the process tree: %w", err)
+	}
+	return slices.DeleteFunc(all, func(p process) bool { return p.pgid != d.pid || p.pid == d.pid || p.zombie }), nil
 }
 
 // interruptGroup interrupts the foreground group pgid. A program in raw mode

@@ -65,6 +65,10 @@ const (
 	commandFile     = "command"
 	environmentFile = "environment"
 
+	// .NET hands an interrupt from thread to thread until it stops the pipeline:
+	// milliseconds, on a busy machine tens of them.
+	interruptLead = 50 // ms
+
 	// columns is wide enough that formatting cuts no cell that a person would
 	// read; wider changes nothing else.
 	columns = 4096
@@ -138,6 +142,7 @@ func (s *shell) Launch() dialect.Launch {
 		// A child that leaves O_NONBLOCK on a shared description ends the shell.
 		SeparateDescriptors: true,
 		AnswerQueries:       true,
+		InterruptLead:       interruptLead,
 		// A signal does not end a read of the shell's own; a key does, and for
 		// some reads one more.
 		InterruptKeys: [][]byte{{0x03}, {'\r'}},

@@ -23,6 +23,9 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 		answers bool
 	}{
 		{"lost", func(f *fixture) {}, true},
+		{"on its way", func(f *fixture) {
+			time.AfterFunc(90*time.Millisecond, func() { f.dev.set(func() { f.dev.shellWait = busy }) })
+		}, false},
 		{"unread", func(f *fixture) { f.dev.set(func() { f.dev.pending = 6 }) }, false},
 		{"unseen", func(f *fixture) { f.dev.set(func() { f.dev.pendingOut = 4 }) }, false},
 		{"a question to a person", func(f *fixture) { f.dev.set(func() { f.dev.shellWait.Timed = false }) }, false},

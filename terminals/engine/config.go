@@ -193,7 +193,7 @@ func (o *opener) Open(ctx context.Context, setup terminals.Setup) (terminals.Ses
 	spec := backend.Spec{
 		Path: path, Args: launch.Args, Env: env, Dir: setup.Cwd,
 		Rows: cfg.Rows, Cols: max(cfg.Cols, launch.MinCols), Modes: launch.Modes,
-		SeparateDescriptors: launch.SeparateDescriptors, OutputPipe: launch.OutputPipe, Remove: []string{dir},
+		SeparateDescriptors: launch.SeparateDescriptors, InterruptLead: time.Duration(launch.InterruptLead) * time.Millisecond, OutputPipe: launch.OutputPipe, Remove: []string{dir},
 	}
 	if launch.Bootstrap != nil {
 		spec.Channel = &backend.Channel{Bootstrap: launch.Bootstrap, Keep: launch.KeepChannel}

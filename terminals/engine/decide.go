@@ -44,6 +44,11 @@ const (
 	answerWithin = 500 * time.Millisecond
 	maxAsks      = 3
 
+	// lostAnswerAfter is how long a shell must wait for an answer of the terminal
+	// before that counts as lost. A busy machine can take tens of milliseconds to
+	// carry one, and a second answer would be input; shells give up after a second.
+	lostAnswerAfter = 100 * time.Millisecond
+
 	// defaultConfirm is CommandRequest.WaitConfirm's default.
 	defaultConfirm = 250 * time.Millisecond
 
@@ -129,14 +134,17 @@ func (s *session) answerStalled() {
 		s.stalled = backend.Wait{}
 		return
 	}
-	if w != s.stalled { // it may be about to read the answer
-		s.stalled = w
-		return
+	if w != s.stalled {
+		s.stalled, s.stalledAt = w, time.Now()
+	}
+	if time.Since(s.stalledAt) < lostAnswerAfter {
+		return // the answer may be on its way through the terminal
 	}
 	in, inErr := s.dev.PendingInput()
 	out, outErr := s.dev.PendingOutput()
 	if inErr == nil && outErr == nil && in == 0 && out == 0 {
 		s.reply([]byte(cursorReply))
+		s.stalledAt = time.Now()
 	}
 }
 

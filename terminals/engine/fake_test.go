@@ -252,6 +252,10 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 	return pgid, nil
 }
 
+func (d *device) SignalProgram(ctx context.Context, name string) (int, error) {
+	return d.Signal(ctx, "to the program: "+name)
+}
+
 func (d *device) Terminate(ctx context.Context, _ time.Duration) error {
 	d.mu.Lock()
 	d.closes++

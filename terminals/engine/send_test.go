@@ -1035,3 +1035,15 @@ func TestSignal(t *testing.T) {
 		require.ErrorIs(t, err, terminals.Unsupported)
 	})
 }
+
+// A shell for commands is not ended by a signal that is meant for its program.
+func TestSignalInCommandMode(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command)
+		for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM, terminals.SIGKILL, terminals.SIGINT, terminals.SIGTSTP} {
+			_, err := f.s.Signal(context.Background(), sig)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, []string{"to the program: SIGHUP", "to the program: SIGTERM", "to the program: SIGKILL", "SIGINT", "SIGTSTP"}, f.dev.signals)
+	})
+}

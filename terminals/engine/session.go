@@ -65,6 +65,7 @@ type session struct {
 	promptSite  backend.Site // where the shell waits at its prompt
 	unprompted  bool         // the last prompt had no mark: somebody replaced it
 	stalled     backend.Wait // how the last probe saw the shell wait for an answer of the terminal
+	stalledAt   time.Time    // since when, or its newest answer
 	unsolicited []byte
 	lost        int64
 	trimNewline bool // an interrupt may have hit the prompt: its newline is not output
@@ -100,7 +101,11 @@ func (s *session) Signal(ctx context.Context, sig terminals.Signal) (int, error)
 	if err := s.usable(); err != nil {
 		return 0, err
 	}
-	pgid, err := s.dev.Signal(ctx, string(sig))
+	deliver := s.dev.Signal
+	if d, ok := s.dev.(backend.ProgramSignaler); ok && s.command && sig != terminals.SIGINT && sig != terminals.SIGTSTP {
+		deliver = d.SignalProgram // a shell for commands is closed, not signalled
+	}
+	pgid, err := deliver(ctx, string(sig))
 	if errors.Is(err, backend.ErrUnsupported) {
 		err = &terminals.Error{Code: terminals.Unsupported, Message: fmt.Sprintf("%s cannot be delivered here", sig), Err: err}
 	}
