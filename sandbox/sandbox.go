@@ -191,14 +191,6 @@ func (s *Sandbox) confine(chosen provider, p plan, spec backend.Spec) (backend.S
 	return chosen.wrap(p, spec)
 }
 
-// arguments are those of the program that a provider wraps.
-func arguments(args func(backend.ChannelRef) []string, ref backend.ChannelRef) []string {
-	if args == nil {
-		return nil
-	}
-	return args(ref)
-}
-
 // plan is everything that a provider must know. All paths are absolute, exist,
 // and hold no symbolic links.
 type plan struct {
