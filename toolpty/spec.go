@@ -18,6 +18,8 @@ const (
 		"Enter follows the text unless submit is false, which is for control characters and single keys. " +
 		"The result has what was printed since, the echo of the text included, and why the call returned: " +
 		"stdin_read is proved, inferred_idle is a guess from silence, timeout says that the program still works, session_exit that the session's own program ended. " +
+		"A program that waits for input is named with what it takes: line, secret (a line that is not shown), " +
+		"key (single keys, or lines in an editor of its own, as most REPLs have) or continuation (the rest of an unfinished command). " +
 		"After a guess or a timeout read on with terminal_read, or send an empty text with submit false to wait again."
 	backgroundDescription = " With run_in_background the call returns at once with the id of a task for task_output."
 	readDescription       = "Read what a terminal session has printed, without typing anything: a page of its retained output, from the newest line back."
