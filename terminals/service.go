@@ -245,7 +245,7 @@ func (s *Service) List(o *Owner) []Info {
 }
 
 func errServiceDisposing() *Error {
-	return &Error{Code: ServiceDisposing, Message: "the terminal service is shutting down; nothing can be opened any more"}
+	return &Error{Code: ServiceDisposing, Message: "the terminal service is shutting down: its calls end, and nothing can be opened any more"}
 }
 
 func errOwnerNotLive() *Error {

@@ -148,7 +148,9 @@ func (d *device) ShellWait() (backend.Wait, error) {
 		return w, nil
 	}
 	w.State = backend.WaitBusy
-	if p.threads() > 1 {
+	// The thread that read last is the one that reads next: while it runs, no
+	// other one needs to be looked at, which is dear in a program of many threads.
+	if (p.name == "" || line.blocked) && p.threads() > 1 {
 		p.otherThreads(&w)
 	}
 	return w, nil

@@ -526,7 +526,7 @@ func TestCommandLostMarks(t *testing.T) {
 		pass(90 * time.Millisecond)
 		c.running()
 		require.Len(t, f.dev.written(), 1, "its last words may still come")
-		pass(30 * time.Millisecond)
+		pass(60 * time.Millisecond)
 		require.Equal(t, []string{"run 1 0\n", "resync 1\n"}, f.dev.written())
 		m, _ := f.dev.Modes()
 		assert.False(t, m.Echo, "nobody sees it")

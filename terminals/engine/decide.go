@@ -28,6 +28,11 @@ const (
 	// microseconds of printing it.
 	spinProbes = 16
 
+	// firstLook is how long a command has to be quiet before its programs are
+	// looked at: most commands are over sooner, and what waits is reported much
+	// later.
+	firstLook = 20 * time.Millisecond
+
 	// refuteAfter is how long after a marker a shell that is not at its prompt
 	// shows that the marker ended nothing.
 	refuteAfter = 50 * time.Millisecond
@@ -255,6 +260,9 @@ func (s *session) decideCommand(op *operation, edge bool) bool {
 	s.mu.Unlock()
 	if !watched {
 		return false // whoever comes for news schedules the next probe
+	}
+	if time.Since(op.lastOutput) < min(firstLook, op.confirm/4) {
+		return true
 	}
 	s.decideLost(op)
 	if s.active() == op {
