@@ -271,6 +271,13 @@ type MissedInterrupter interface {
 	InterruptMissed(ctx context.Context) (bool, error)
 }
 
+// WaitProber is implemented by a Device whose InputWait takes a moment: that
+// starts to look and tells what was seen last.
+type WaitProber interface {
+	// ProbeInputWait is InputWait for a caller who waits for the answer.
+	ProbeInputWait() (Wait, error)
+}
+
 // ProgramSignaler is implemented by a Device that can signal a program apart from
 // the started program where both share a process group.
 type ProgramSignaler interface {

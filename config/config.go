@@ -100,11 +100,33 @@ type Terminal struct {
 	MaxResultBytes        int  `yaml:"maxResultBytes" json:"maxResultBytes" mapstructure:"maxResultBytes"`
 }
 
+// Values of Sandbox that other packages have to know.
+const (
+	ReadOnlyMode       = "read-only"
+	WorkspaceWriteMode = "workspace-write"
+	FullAccessMode     = "danger-full-access"
+
+	AnyProvider = "auto"
+)
+
 // Sandbox says how shells are confined.
 type Sandbox struct {
-	Mode          string `yaml:"mode" json:"mode" mapstructure:"mode"`
-	WorkspaceRoot string `yaml:"workspaceRoot" json:"workspaceRoot" mapstructure:"workspaceRoot"`
-	Network       bool   `yaml:"network" json:"network" mapstructure:"network"`
+	Mode          string    `yaml:"mode" json:"mode" mapstructure:"mode"`
+	WorkspaceRoot string    `yaml:"workspaceRoot" json:"workspaceRoot" mapstructure:"workspaceRoot"`
+	Network       bool      `yaml:"network" json:"network" mapstructure:"network"`
+	Provider      string    `yaml:"provider" json:"provider" mapstructure:"provider"`
+	WritableRoots []string  `yaml:"writableRoots" json:"writableRoots" mapstructure:"writableRoots"`
+	Protect       *[]string `yaml:"protect" json:"protect" mapstructure:"protect"`    // nil: the sandbox's own
+	DenyRead      *[]string `yaml:"denyRead" json:"denyRead" mapstructure:"denyRead"` // nil: the sandbox's own
+}
+
+// defaultMode confines wherever there is a sandbox.
+func defaultMode(goos string) string {
+	switch goos {
+	case "linux", "darwin":
+		return WorkspaceWriteMode
+	}
+	return FullAccessMode
 }
 
 // Values of Session that other packages have to know.
@@ -387,6 +409,9 @@ func (l *loader) config() (*Config, error) {
 	var err error
 	if cfg.DSHHome, cfg.HomeSource, err = l.home(); err != nil {
 		return nil, err
+	}
+	if cfg.Sandbox.Mode == "" {
+		cfg.Sandbox.Mode = defaultMode(l.opts.GOOS)
 	}
 	if cfg.Session.Root == "" {
 		cfg.Session.Root = filepath.Join(cfg.DSHHome, "sessions")

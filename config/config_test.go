@@ -74,7 +74,7 @@ func TestDefaults(t *testing.T) {
 	bash.BackendType = "pwsh"
 	assert.Equal(t, bash, cfg.Tools.Pwsh)
 	assert.Equal(t, config.Terminal{EnableRunInBackground: true, MaxResultBytes: 262144}, cfg.Tools.Terminal)
-	assert.Equal(t, config.Sandbox{Mode: "danger-full-access", WorkspaceRoot: ".", Network: true}, cfg.Sandbox)
+	assert.Equal(t, config.Sandbox{Mode: "workspace-write", WorkspaceRoot: ".", Provider: "auto", WritableRoots: []string{}}, cfg.Sandbox)
 	assert.Equal(t, 300*time.Second, cfg.Tools.Bash.Timeout.Duration())
 	assert.Equal(t, "posix", cfg.Backend("shell").Driver)
 	assert.Nil(t, cfg.Backend("pwsh"))
@@ -138,9 +138,13 @@ tools:
     enableRunInBackground: false
     maxResultBytes: 64
 sandbox:
-  mode: danger-full-access
+  mode: read-only
   workspaceRoot: src
   network: true
+  provider: landlock
+  writableRoots: [~/go, /var/cache]
+  protect: []
+  denyRead: [~/.secret]
 session:
   persistence: sqlite
   root: /var/log/sessions
@@ -185,7 +189,10 @@ func TestEveryKeyOfTheFile(t *testing.T) {
 	assert.Same(t, &cfg.Tools.Pwsh, cfg.Tools.Command("pwsh"))
 	assert.Nil(t, cfg.Tools.Command("terminal"))
 	assert.Equal(t, config.Terminal{MaxResultBytes: 64}, cfg.Tools.Terminal)
-	assert.Equal(t, config.Sandbox{Mode: "danger-full-access", WorkspaceRoot: "src", Network: true}, cfg.Sandbox)
+	assert.Equal(t, config.Sandbox{
+		Mode: "read-only", WorkspaceRoot: "src", Network: true, Provider: "landlock",
+		WritableRoots: []string{"~/go", "/var/cache"}, Protect: &[]string{}, DenyRead: &[]string{"~/.secret"},
+	}, cfg.Sandbox)
 	sqlite := "sqlite"
 	assert.Equal(t, config.Session{Persistence: &sqlite, Root: "/var/log/sessions", Compress: "zstd"}, cfg.Session)
 	assert.Equal(t, []config.Hook{
@@ -459,7 +466,7 @@ func TestRefusedLines(t *testing.T) {
 		"case":             {"tools: {bash: {TimeoutMs: 5}}", `config.yaml:1: tools.bash.TimeoutMs: unknown key; did you mean tools.bash.timeoutMs?`},
 		"swapped":          {"snadbox: {}", `config.yaml:1: snadbox: unknown key; did you mean sandbox?`},
 		"misplaced":        {"maxOutputChars: 5", `config.yaml:1: maxOutputChars: unknown key; did you mean tools.bash.maxOutputChars?`},
-		"far":              {"sandbox: {zzzzzzzz: 1}", `config.yaml:1: sandbox.zzzzzzzz: unknown key; known here are mode, workspaceRoot, network`},
+		"far":              {"sandbox: {zzzzzzzz: 1}", `config.yaml:1: sandbox.zzzzzzzz: unknown key; known here are mode, workspaceRoot, network, provider, writableRoots, protect, denyRead`},
 		"backend key":      {"backends: [{type: x, shelPath: /a}]", `config.yaml:1: backends.x.shelPath: unknown key; did you mean backends.x.shellPath?`},
 		"no type":          {"backends:\n  - rows: 5", `config.yaml:2: backends[0]: has no type; give it a name of its own`},
 		"empty type":       {"backends: [{type: ''}]", `config.yaml:1: backends[0].type: got "", want a name of up to 64 letters, digits, - and _`},
@@ -480,8 +487,6 @@ func TestRefusedLines(t *testing.T) {
 		"absent program":   {"backends: [{type: py, shellDialect: none, shellPath: python3}]", `backends.py.shellDialect: got "none", which is not available in this version; use bash or pwsh`},
 		"absent driver":    {"backends: [{type: x, driver: conpty}]", `backends.x.driver: got "conpty", which does not work on linux in this version; use posix`},
 		"no backend":       {"tools: {bash: {backendType: zsh}}", `config.yaml: tools.bash.backendType: got "zsh", which is no backend; use one of shell, bash, or add it to backends`},
-		"read-only":        {"sandbox: {mode: read-only}", `config.yaml:1: sandbox.mode: got "read-only": a sandbox is not available in this version, shells run unconfined; use danger-full-access and confine the program from outside`},
-		"no network":       {"sandbox: {network: false}", `config.yaml:1: sandbox.network: got false: cutting off the network is not available in this version; shells have the network`},
 		"session root":     {"session: {root: logs}", `config.yaml:1: session.root: got "logs", want an absolute path`},
 		"session key":      {"session: {persistance: jsonl}", `config.yaml:1: session.persistance: unknown key; did you mean session.persistence?`},
 		"no hooks":         {"hooks: {}", `config.yaml:1: hooks: got a mapping, want a list of hooks`},
@@ -653,7 +658,9 @@ func TestOpenValues(t *testing.T) {
 	assert.Equal(t, defaults, cfg)
 }
 
-// reference 3.3 #81: blank settings, relative paths and the forms of ~.
+// Blank settings, relative paths and the forms of ~.
+//
+// Case: reference 3.3 #81
 func TestHome(t *testing.T) {
 	t.Parallel()
 	here, err := os.Getwd()

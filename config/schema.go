@@ -31,8 +31,6 @@ type key struct {
 
 	// refuse returns what is wrong with a value of the right type, or "".
 	refuse func(string) string
-	// unavailable maps a choice that this version cannot keep to the reason.
-	unavailable map[string]string
 
 	doc string
 }
@@ -111,8 +109,6 @@ var hookKeys = []key{
 	{name: "onFailure", kind: choice, choices: []string{"allow", "block"}, def: "allow", doc: "what its failure does to the call"},
 }
 
-const notYet = "is not available in this version"
-
 // root is the whole configuration but backends and hooks, which are lists.
 var root = section{
 	keys: []key{
@@ -128,13 +124,14 @@ var root = section{
 			}},
 		}},
 		{name: "sandbox", keys: []key{
-			{name: "mode", kind: choice, choices: []string{"read-only", "workspace-write", "danger-full-access"}, def: "danger-full-access",
-				unavailable: map[string]string{"read-only": sandboxLater, "workspace-write": sandboxLater},
-				doc:         "what shells may change; danger-full-access confines nothing"},
-			{name: "workspaceRoot", kind: text, def: ".", refuse: refuseNUL, doc: "the folder that a confined shell may write; without effect in danger-full-access"},
-			{name: "network", kind: boolean, def: true,
-				unavailable: map[string]string{"false": "cutting off the network " + notYet + "; shells have the network"},
-				doc:         "whether shells have the network"},
+			{name: "mode", kind: choice, choices: []string{ReadOnlyMode, WorkspaceWriteMode, FullAccessMode},
+				doc: "what shells may change; workspace-write where a sandbox exists, otherwise danger-full-access, which confines nothing"},
+			{name: "workspaceRoot", kind: text, def: ".", refuse: refuseNUL, doc: "the folder that a shell may write in workspace-write"},
+			{name: "network", kind: boolean, def: false, doc: "whether confined shells have the network"},
+			{name: "provider", kind: choice, choices: []string{AnyProvider, "bubblewrap", "landlock", "sandbox-exec"}, def: AnyProvider, doc: "what confines; auto: the first that works here"},
+			{name: "writableRoots", kind: texts, def: []string{}, refuse: refuseNUL, doc: "further folders, files and sockets that a shell may write in workspace-write; ~ is the home folder"},
+			{name: "protect", kind: texts, refuse: refuseNUL, doc: "paths in the workspace that stay read-only because other programs execute them; otherwise .git/hooks, .git/config, .envrc and .vscode/tasks.json"},
+			{name: "denyRead", kind: texts, refuse: refuseNUL, doc: "paths that confined shells cannot read; otherwise the usual places of keys and tokens in the home folder"},
 		}},
 		{name: "session", keys: []key{
 			{name: "persistence", kind: choice, choices: []string{NoLog, JSONLLog, SQLiteLog}, doc: "what keeps the log of a session: nothing, a file of its own, or one database; jsonl in shellstead mcp, otherwise none"},
@@ -144,10 +141,10 @@ var root = section{
 	},
 }
 
-const sandboxLater = "a sandbox " + notYet + ", shells run unconfined; use danger-full-access and confine the program from outside"
-
 // notes are printed next to keys that are unset.
 var notes = map[string]string{
+	"sandbox.denyRead":    "unset: the usual places of keys and tokens",
+	"sandbox.protect":     "unset: .git/hooks, .git/config, .envrc, .vscode/tasks.json",
 	"session.persistence": "unset: jsonl in shellstead mcp, otherwise none",
 	"tools.bash.prestart": "unset: true in shellstead mcp, otherwise false",
 	"tools.pwsh.prestart": "unset: true in shellstead mcp, otherwise false",

@@ -38,9 +38,6 @@ func (k key) checkNumber(n int64) (any, string) {
 }
 
 func (k key) checkBoolean(b bool) (any, string) {
-	if reason, ok := k.unavailable[strconv.FormatBool(b)]; ok {
-		return nil, fmt.Sprintf("got %t: %s", b, reason)
-	}
 	return b, ""
 }
 
@@ -48,9 +45,6 @@ func (k key) checkText(s string) (any, string) {
 	if k.kind == choice {
 		if !slices.Contains(k.choices, s) {
 			return nil, fmt.Sprintf("got %s, want %s", quote(s), k.want())
-		}
-		if reason, ok := k.unavailable[s]; ok {
-			return nil, fmt.Sprintf("got %s: %s", quote(s), reason)
 		}
 		return s, ""
 	}
@@ -76,7 +70,7 @@ func (k key) parse(s string) (any, string) {
 		if s != "true" && s != "false" {
 			return nil, fmt.Sprintf("got %s, want %s", quote(s), k.want())
 		}
-		return k.checkBoolean(s == "true")
+		return s == "true", ""
 	case texts, environment:
 		node, err := parseYAML(s)
 		if err != nil || node == nil {

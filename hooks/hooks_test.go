@@ -28,6 +28,10 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "hook" {
 		os.Exit(behave(os.Args[2], os.Args[3:]))
 	}
+	// Under the race detector every process that ends would wait a second.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 
@@ -142,7 +146,9 @@ const (
 	}`
 )
 
-// reference 3.3 #84: what the payloads say, also where there is nothing to say.
+// What the payloads say, also where there is nothing to say.
+//
+// Case: reference 3.3 #84
 func TestPayloads(t *testing.T) {
 	wd, err := os.Getwd()
 	require.NoError(t, err)
@@ -297,7 +303,9 @@ func TestReplaceResult(t *testing.T) {
 	}
 }
 
-// reference 3.3 #86: whatever a hook says, the bound holds, on code points.
+// Whatever a hook says, the bound holds, on code points.
+//
+// Case: reference 3.3 #86
 func TestByteBound(t *testing.T) {
 	const bound = 64
 	long := strings.Repeat("é", 1000)

@@ -18,9 +18,12 @@ const (
 	// command. Most end at once; 300 ms lets one clean up.
 	interruptWait = 300 * time.Millisecond
 	// One that ignores the interrupt is asked by the signals that programs less
-	// often ignore. It ends at once, or not at all; a second lets a large shell on
-	// a busy machine come back.
+	// often ignore. It ends at once, or not at all.
 	terminateWait = time.Second
+	// Once nobody waits for input any more the shell is on its way back, which takes
+	// it seconds only where the machine is overloaded: a reset would lose what it
+	// holds.
+	returnWait = 10 * time.Second
 	// A cancelled caller no longer reads the answer, but the next one waits.
 	cancelGrace = time.Second
 	// onTimeout "interrupt" values the shell more than the time.
@@ -194,25 +197,28 @@ func (c *call) endWaiting(ctx context.Context, sh *shell, w *waitingRun) (final 
 		wait += terminateWait // the signals would hit the shell
 	}
 	step, cancel := context.WithTimeout(ctx, wait)
-	settled := w.run.Interrupt(step) == nil
+	err = w.run.Interrupt(step)
 	cancel()
-	if !settled && ctx.Err() == nil && !shellReads {
-		settled = c.terminate(ctx, sh, w)
+	switch {
+	case err == nil:
+		final, err = finalResult(ctx, w.run)
+	case !shellReads && ctx.Err() == nil:
+		final, err = c.terminate(ctx, sh, w.run)
 	}
-	if !settled {
-		if ctx.Err() != nil {
-			return final, false, context.Cause(ctx)
-		}
-		return final, false, nil
+	if err != nil && ctx.Err() == nil && !w.run.Waits() {
+		step, cancel := context.WithTimeout(ctx, returnWait)
+		final, err = finalResult(step, w.run)
+		cancel()
 	}
-	final, err = finalResult(ctx, w.run)
 	if err != nil && ctx.Err() != nil {
-		return final, false, err
+		return final, false, context.Cause(ctx)
 	}
 	return final, err == nil && final.State == terminals.Completed, nil
 }
 
-func (c *call) terminate(ctx context.Context, sh *shell, w *waitingRun) (settled bool) {
+// terminate signals a program that the interrupt did not end, and returns what
+// its command then comes to.
+func (c *call) terminate(ctx context.Context, sh *shell, run terminals.CommandRun) (terminals.CommandResult, error) {
 	step, cancel := context.WithTimeout(ctx, terminateWait)
 	defer cancel()
 	for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM} {
@@ -220,12 +226,7 @@ func (c *call) terminate(ctx context.Context, sh *shell, w *waitingRun) (settled
 			c.log.Debug("a waiting program was not signalled", "terminal", sh.id, "signal", sig, "error", err)
 		}
 	}
-	select {
-	case <-w.run.Settled():
-		return true
-	case <-step.Done():
-		return false
-	}
+	return finalResult(step, run)
 }
 
 // replaceExited drops a shell that has ended between two commands.
@@ -522,7 +523,7 @@ func (c *call) interrupt(grace time.Duration) (final terminals.CommandResult, re
 	return final, true
 }
 
-// finalResult returns what a settled run came to.
+// finalResult returns what a run comes to in the end.
 func finalResult(ctx context.Context, run terminals.CommandRun) (terminals.CommandResult, error) {
 	for {
 		final, err := run.Wait(ctx)
@@ -600,6 +601,9 @@ func (c *call) render() {
 	}
 	b.add(c.out.text())
 	note(c.exit)
+	if code := res.ExitCode; res.Reason == Completed && code != nil && *code != 0 && c.cfg.Explain != nil {
+		note(screen.Text([]byte(c.cfg.Explain(c.state.owner, res.Output, *code))))
+	}
 	if !c.cmd.Streamed {
 		note(clippedNotice(c.out))
 	}

@@ -77,6 +77,11 @@ type Config struct {
 	// the time of one; an error fails the call and nothing runs. Nil: none.
 	Resolve func(ctx context.Context, owner *terminals.Owner, terminalID, cwd string) ([]string, error)
 
+	// Explain returns one line for the result of a command of owner that exited
+	// with a code other than 0, for instance that its shell may not do everything;
+	// empty for none. output is what the result retains. Nil: no such lines.
+	Explain func(owner *terminals.Owner, output string, exitCode int) string
+
 	// SessionID names the owner's log session. Nil or an empty string: none.
 	SessionID func(*terminals.Owner) string
 }

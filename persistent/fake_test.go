@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,6 +157,7 @@ type fakeRun struct {
 	ctx     context.Context
 	reports chan terminals.CommandResult
 	waits   *terminals.NeedsInput // who waited last
+	left    atomic.Bool           // it waits no more
 
 	once    sync.Once
 	settled chan struct{}
@@ -180,6 +182,8 @@ func (r *fakeRun) wait(program string, pid int) {
 	r.waits = &terminals.NeedsInput{Kind: terminals.LineInput, Prompt: "name? ", Program: program, PID: pid}
 	r.reports <- terminals.CommandResult{State: terminals.Waiting, NeedsInput: r.waits}
 }
+
+func (r *fakeRun) Waits() bool { return !isClosed(r.settled) && !r.left.Load() }
 
 func (r *fakeRun) Settled() <-chan struct{} { return r.settled }
 

@@ -20,12 +20,12 @@ const (
 func errorLine(err *Error) string { return "Error: " + screen.Text([]byte(err.Message)) }
 
 func interruptedNotice(program string) string {
-	return fmt.Sprintf("[interrupted %s, which was waiting for input]", oneLine(program))
+	return fmt.Sprintf("[interrupted %s, which was waiting for input]", screen.OneLine(program))
 }
 
 // stoppedNotice is of a command that went on after an answer.
 func stoppedNotice(program string) string {
-	return fmt.Sprintf("[interrupted %s, which was still running]", oneLine(program))
+	return fmt.Sprintf("[interrupted %s, which was still running]", screen.OneLine(program))
 }
 
 func completedNotice(code *int) string {
@@ -36,18 +36,18 @@ func completedNotice(code *int) string {
 }
 
 func replacedNotice(cwd string) string {
-	return fmt.Sprintf("[the shell did not come back; this command runs in a fresh shell in %s]", oneLine(cwd))
+	return fmt.Sprintf("[the shell did not come back; this command runs in a fresh shell in %s]", screen.OneLine(cwd))
 }
 
 func shellHadExitedNotice(status terminals.Status, cwd string) string {
 	how := ""
 	switch {
 	case status.Signal != "":
-		how = fmt.Sprintf(" (signal %s)", oneLine(status.Signal))
+		how = fmt.Sprintf(" (signal %s)", screen.OneLine(status.Signal))
 	case status.ExitCode != nil:
 		how = fmt.Sprintf(" (code %d)", *status.ExitCode)
 	}
-	return fmt.Sprintf("[the shell had exited since the last command%s; this command runs in a fresh shell in %s]", how, oneLine(cwd))
+	return fmt.Sprintf("[the shell had exited since the last command%s; this command runs in a fresh shell in %s]", how, screen.OneLine(cwd))
 }
 
 func exitCodeNotice(code *int) string {
@@ -63,7 +63,7 @@ func exitCodeNotice(code *int) string {
 func shellExitedNotice(status terminals.Status) string {
 	switch {
 	case status.Signal != "":
-		return fmt.Sprintf("[shell killed by signal: %s]", oneLine(status.Signal))
+		return fmt.Sprintf("[shell killed by signal: %s]", screen.OneLine(status.Signal))
 	case status.ExitCode != nil:
 		return fmt.Sprintf("[shell exited: code %d]", *status.ExitCode)
 	}
@@ -82,7 +82,7 @@ func clippedNotice(c capture) string {
 	if c.spill.path == "" || c.spill.capped {
 		return fmt.Sprintf("[output clipped: %d of %d characters shown]", c.shown, c.chars)
 	}
-	return fmt.Sprintf("[output clipped: %d of %d characters shown; full output: %s]", c.shown, c.chars, oneLine(c.spill.path))
+	return fmt.Sprintf("[output clipped: %d of %d characters shown; full output: %s]", c.shown, c.chars, screen.OneLine(c.spill.path))
 }
 
 func lostNotice(bytes int64) string {
@@ -95,9 +95,9 @@ func lostNotice(bytes int64) string {
 func spillNotice(s spilled) string {
 	switch {
 	case s.err != nil:
-		return fmt.Sprintf("[full output not saved: %s]", oneLine(s.err.Error()))
+		return fmt.Sprintf("[full output not saved: %s]", screen.OneLine(s.err.Error()))
 	case s.capped:
-		return fmt.Sprintf("[full output saved up to %d bytes: %s]", s.size, oneLine(s.path))
+		return fmt.Sprintf("[full output saved up to %d bytes: %s]", s.size, screen.OneLine(s.path))
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func timeoutNotice(timeout time.Duration, kept bool) string {
 }
 
 func waitingNotice(needs *terminals.NeedsInput, terminalID string, terminalTools bool) string {
-	who := fmt.Sprintf("%s (%s)", oneLine(needs.Program), needs.Kind)
+	who := fmt.Sprintf("%s (%s)", screen.OneLine(needs.Program), needs.Kind)
 	if terminalTools {
 		return fmt.Sprintf("[waiting for input: %s; answer with terminal_send to %s, or run another command, which interrupts it]", who, terminalID)
 	}
@@ -118,12 +118,7 @@ func waitingNotice(needs *terminals.NeedsInput, terminalID string, terminalTools
 }
 
 func freshShellNotice(cwd string) string {
-	return fmt.Sprintf("[the next command starts a fresh shell in %s]", oneLine(cwd))
-}
-
-// oneLine makes a name that a program or a person chose fit into a notice.
-func oneLine(name string) string {
-	return strings.ReplaceAll(strings.TrimRight(screen.Text([]byte(name)), "\n"), "\n", " ")
+	return fmt.Sprintf("[the next command starts a fresh shell in %s]", screen.OneLine(cwd))
 }
 
 // textBuilder puts parts below each other, each beginning on a line of its own.

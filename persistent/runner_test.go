@@ -48,7 +48,7 @@ func TestCompletedCommand(t *testing.T) {
 		assert.NoError(t, res.Err())
 		assert.Equal(t, "one\ntwo", streamed.String())
 		assert.Equal(t, terminals.Setup{
-			ID: "pty-1", Cwd: "/project dir", Mode: terminals.Command, Env: []string{"DSH_SHELL=1"},
+			Owner: f.owner, ID: "pty-1", Cwd: "/project dir", Mode: terminals.Command, Env: []string{"DSH_SHELL=1"},
 		}, f.opened[0])
 	})
 }
@@ -562,6 +562,29 @@ func TestNextCommandEndsAWaitingProgram(t *testing.T) {
 			before: interrupted,
 		},
 		{
+			name: "by a signal, with a shell that takes its time", pid: 815, interrupt: deaf, took: interruptWait + returnWait - time.Second, signals: hupTerm,
+			signal: func(sig terminals.Signal, r *fakeRun) {
+				if r.left.Store(true); sig == terminals.SIGTERM {
+					time.AfterFunc(returnWait-time.Second, func() { r.complete(143) })
+				}
+			},
+			before: interrupted,
+		},
+		{
+			name: "in the shell that takes its time", pid: fakePID, took: returnWait - time.Second,
+			interrupt: func(ctx context.Context, r *fakeRun) error {
+				r.left.Store(true)
+				time.AfterFunc(returnWait-time.Second, func() { r.complete(1) })
+				return deaf(ctx, r)
+			},
+			before: interrupted,
+		},
+		{
+			name: "with the shell that does not come back", pid: 815, interrupt: deaf, took: interruptWait + terminateWait + returnWait, signals: hupTerm,
+			signal: func(_ terminals.Signal, r *fakeRun) { r.left.Store(true) },
+			before: interrupted + replaced, fresh: true,
+		},
+		{
 			name: "with the shell", pid: 815, interrupt: deaf, took: interruptWait + terminateWait, signals: hupTerm,
 			before: interrupted + replaced, fresh: true,
 		},
@@ -983,6 +1006,7 @@ func (r failingRun) Wait(context.Context) (terminals.CommandResult, error) {
 	return terminals.CommandResult{}, r.err
 }
 func (r failingRun) Interrupt(context.Context) error { return r.err }
+func (r failingRun) Waits() bool                     { return false }
 func (r failingRun) Settled() <-chan struct{}        { return nil }
 
 func TestCommandThatTheShellSkips(t *testing.T) {

@@ -106,9 +106,15 @@ func TestOptionsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestEnvironment(t *testing.T) {
-	assert.Equal(t, []string{"A=1", "TMPDIR=/t", "XDG_CACHE_HOME=/t/.cache"},
-		environment([]string{"TMPDIR=/old", "A=1", "TMP=x", "TEMP=y"}, "/t"))
-	assert.Equal(t, []string{"XDG_CACHE_HOME=/mine", "TMPDIR=/t"}, environment([]string{"XDG_CACHE_HOME=/mine"}, "/t"))
+	home := t.TempDir()
+	assert.Equal(t, []string{"A=1", "TMPDIR=/t", "XDG_CACHE_HOME=/t/.cache", "XDG_CONFIG_HOME=/t/.config", "XDG_DATA_HOME=/t/.data"},
+		environment([]string{"TMPDIR=/old", "A=1", "TMP=x", "TEMP=y"}, "/t", "/bin/bash"))
+	require.NoError(t, os.MkdirAll(filepath.Join(home, ".local", "share"), 0o700))
+	require.NoError(t, os.Mkdir(filepath.Join(home, ".config"), 0o700))
+	assert.Equal(t, []string{"XDG_CACHE_HOME=/mine", "HOME=" + home, "TMPDIR=/t"},
+		environment([]string{"XDG_CACHE_HOME=/mine", "HOME=" + home}, "/t", "/bin/bash"))
+	assert.Equal(t, []string{"XDG_CACHE_HOME=/mine", "HOME=" + home, "TMPDIR=/t", "XDG_DATA_HOME=/t/.data"},
+		environment([]string{"XDG_CACHE_HOME=/mine", "HOME=" + home}, "/t", "/opt/pwsh-preview"), "it would not start")
 }
 
 func TestDenial(t *testing.T) {

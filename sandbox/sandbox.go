@@ -186,7 +186,7 @@ func (s *Sandbox) confine(chosen provider, p plan, spec backend.Spec) (backend.S
 		return spec, err
 	}
 	spec.Path = path
-	spec.Env = environment(spec.Env, p.temp)
+	spec.Env = environment(spec.Env, p.temp, path)
 	spec.Remove = append(slices.Clone(spec.Remove), p.temp)
 	return chosen.wrap(p, spec)
 }
@@ -374,26 +374,50 @@ func outermostFirst(paths []string) []string {
 }
 
 // environment points programs to the temporary folder. A cache in the home
-// folder cannot be written, so it moves there too, unless somebody has moved it
-// already.
-func environment(env []string, temp string) []string {
-	out := make([]string, 0, len(env)+2)
-	cache := false
+// folder cannot be written, so it moves there too. So do other folders that
+// programs make at their first start, as long as nobody has made them: many
+// programs end when they cannot. What somebody has moved already stays there.
+func environment(env []string, temp, program string) []string {
+	out := make([]string, 0, len(env)+4)
+	var home string
+	set := make(map[string]bool)
 	for _, entry := range env {
-		name, _, _ := strings.Cut(entry, "=")
+		name, value, _ := strings.Cut(entry, "=")
 		switch name {
 		case "TMPDIR", "TMP", "TEMP":
 			continue
-		case "XDG_CACHE_HOME":
-			cache = true
+		case "HOME":
+			home = value
 		}
+		set[name] = true
 		out = append(out, entry)
 	}
 	out = append(out, "TMPDIR="+temp)
-	if !cache {
-		out = append(out, "XDG_CACHE_HOME="+filepath.Join(temp, ".cache"))
+	for _, folder := range []struct{ variable, own, place string }{
+		{"XDG_CACHE_HOME", ".cache", ""},
+		{"XDG_CONFIG_HOME", ".config", ".config"},
+		{"XDG_DATA_HOME", ".data", filepath.Join(".local", "share", ownFolder(program))},
+	} {
+		if set[folder.variable] || folder.place != "" && home != "" && exists(filepath.Join(home, folder.place)) {
+			continue
+		}
+		out = append(out, folder.variable+"="+filepath.Join(temp, folder.own))
 	}
 	return out
+}
+
+// ownFolder is the folder in the user's data without which a program does not
+// start.
+func ownFolder(program string) string {
+	if strings.HasPrefix(filepath.Base(program), "pwsh") {
+		return "powershell"
+	}
+	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // findProgram returns the file of a program. A name is looked up in the

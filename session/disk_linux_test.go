@@ -61,12 +61,13 @@ func TestFullDisk(t *testing.T) {
 			require.Len(t, stored(t, p, l.Header().ID), 2, "nothing torn is left")
 
 			require.NoError(t, os.Remove(ballast))
+			require.NoError(t, l.Append(session.ToolResult{ID: "1", Text: text}))
 			require.NoError(t, l.Append(session.SandboxMode{Mode: "last"}))
 			if assert.Len(t, told.lines, 2) {
 				assert.Contains(t, told.lines[1], "WARN the session log can be written again")
 				assert.Contains(t, told.lines[1], "lostEvents=3")
 			}
-			assert.Equal(t, []string{"0 session/start", "1 sandbox/mode", "5 sandbox/mode"}, types(stored(t, p, l.Header().ID)))
+			assert.Equal(t, []string{"0 session/start", "1 sandbox/mode", "5 tool/result", "6 sandbox/mode"}, types(stored(t, p, l.Header().ID)))
 			require.NoError(t, l.Close())
 			again, err := session.Resume(t.Context(), p, l.Header().ID, session.Options{})
 			require.NoError(t, err)

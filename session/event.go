@@ -138,8 +138,13 @@ func encode(payload Payload, seq int64, at time.Time, r redactor) (Event, error)
 	if !utf8.Valid(line) {
 		line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	}
+	if len(line) > MaxEventBytes { // also by what a byte that is no UTF-8 became
+		return Event{}, errTooLarge
+	}
 	return Event{Type: payload.eventType(), Seq: seq, Time: at, JSON: line}, nil
 }
+
+var errTooLarge = fmt.Errorf("the event is larger than %d bytes", MaxEventBytes)
 
 // object is a JSON object that is being written.
 type object struct {
@@ -150,9 +155,17 @@ type object struct {
 
 func newObject() *object {
 	o := new(object)
-	o.enc = json.NewEncoder(&o.buf)
+	o.enc = json.NewEncoder(o)
 	o.enc.SetEscapeHTML(false) // so that a log can be searched for what was typed
 	return o
+}
+
+// Write adds encoded JSON. What is too large is refused before it is copied.
+func (o *object) Write(p []byte) (int, error) {
+	if o.buf.Len()+len(p) > MaxEventBytes {
+		return 0, errTooLarge
+	}
+	return o.buf.Write(p)
 }
 
 func (o *object) name(name string) {
@@ -178,5 +191,7 @@ func (o *object) value(name string, value any) {
 // raw adds a member whose value is encoded.
 func (o *object) raw(name string, value json.RawMessage) {
 	o.name(name)
-	o.buf.Write(value)
+	if _, err := o.Write(value); err != nil {
+		o.err = cmp.Or(o.err, fmt.Errorf("%s: %w", name, err))
+	}
 }

@@ -29,7 +29,13 @@ type Log struct {
 	closed   bool
 	redactor redactor
 	lost     int64 // events since the log could last be written
+	stored   int   // events in a row since the last of these
 }
+
+// recovered is how many events in a row are stored before a log counts as
+// written again: a call and its result. On a full disk small events still fit
+// now and then, which is no news.
+const recovered = 2
 
 var errClosed = errors.New("session: the log is closed")
 
@@ -108,7 +114,11 @@ func (l *Log) append(payload Payload) error {
 			l.log.Error("the session log cannot be written; the session goes on without it", "session", l.header.ID, "error", err.Error())
 		}
 		l.lost++
+		l.stored = 0
 	case l.lost > 0:
+		if l.stored++; l.stored < recovered {
+			break
+		}
 		l.log.Warn("the session log can be written again", "session", l.header.ID, "lostEvents", l.lost)
 		l.lost = 0
 	}
@@ -131,9 +141,6 @@ func (l *Log) start() error {
 // seen; the first one cannot be missing.
 func (l *Log) put(payload Payload) error {
 	event, err := encode(payload, l.next, l.now(), l.redactor)
-	if err == nil && len(event.JSON) > MaxEventBytes {
-		err = fmt.Errorf("an event of %d bytes is larger than %d", len(event.JSON), MaxEventBytes)
-	}
 	if err == nil {
 		err = l.store.Append(event)
 	}

@@ -181,8 +181,9 @@ func TestLogsThatWereNeverUsed(t *testing.T) {
 	})
 }
 
-// reference 3.3 #83: a resumed session goes on in its log, a forked one has its
-// own.
+// A resumed session goes on in its log, a forked one has its own.
+//
+// Case: reference 3.3 #83
 func TestResumeAndFork(t *testing.T) {
 	eachKind(t, func(t *testing.T, p session.Persistence, _ string) {
 		l := newLog(t, p, session.NewHeader(cwd(t)))
@@ -310,7 +311,7 @@ func TestHeadersThatAreRefused(t *testing.T) {
 func TestHugeAndMalformedText(t *testing.T) {
 	eachKind(t, func(t *testing.T, p session.Persistence, _ string) {
 		l := newLog(t, p, session.NewHeader(cwd(t)))
-		huge := strings.Repeat("\x01 line\n", 1<<18)
+		huge := strings.Repeat("\x01 line\n", 1<<15)
 		require.NoError(t, l.Append(session.ToolResult{ID: "1", Text: huge}))
 		require.NoError(t, l.Append(session.ToolResult{ID: "\xff", Text: "a\xffb", Structured: map[string]string{"output": "a\xffb"}}))
 		require.NoError(t, l.Close())
@@ -327,13 +328,10 @@ func TestHugeAndMalformedText(t *testing.T) {
 
 // Beyond the bound an event is refused, and the log goes on.
 func TestEventThatIsTooLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it makes an event of 256 MiB")
-	}
 	p := open(t, kinds[0].make, t.TempDir())
 	l := newLog(t, p, session.NewHeader(cwd(t)))
 	require.NoError(t, l.Append(session.SandboxMode{Mode: "read-only"}))
-	assert.ErrorContains(t, l.Append(session.TooLarge{}), "is larger than 268435456")
+	assert.ErrorContains(t, l.Append(session.TooLarge{}), "text: the event is larger than 268435456 bytes")
 	require.NoError(t, l.Append(session.SandboxMode{Mode: "read-only"}))
 	assert.Equal(t, []string{"0 session/start", "1 sandbox/mode", "3 sandbox/mode"}, types(stored(t, p, l.Header().ID)))
 }
@@ -480,6 +478,41 @@ func TestForeignHomes(t *testing.T) {
 		require.NoError(t, l.Append(session.SandboxMode{Mode: "read-only"}))
 		require.NoError(t, l.Close())
 	})
+}
+
+// narrow has no room for results.
+type narrow struct{ session.Persistence }
+
+func (n narrow) Create(h session.Header) session.Store { return narrowStore{n.Persistence.Create(h)} }
+
+type narrowStore struct{ session.Store }
+
+func (n narrowStore) Append(e session.Event) error {
+	if e.Type == session.TypeToolResult {
+		return errors.New("full")
+	}
+	return n.Store.Append(e)
+}
+
+// A disk on which small events still fit is no reason to say with every command
+// that the log fails and works again.
+func TestLogThatIsWrittenNowAndThen(t *testing.T) {
+	var told recorder
+	l, err := session.New(narrow{open(t, kinds[0].make, t.TempDir())}, session.NewHeader(cwd(t)), session.Options{Logger: slog.New(&told)})
+	require.NoError(t, err)
+	for range 3 {
+		require.NoError(t, l.Append(session.ToolCall{ID: "1", Name: "bash"}))
+		assert.Error(t, l.Append(session.ToolResult{ID: "1"}))
+	}
+	if assert.Len(t, told.lines, 1) {
+		assert.Contains(t, told.lines[0], "cannot be written")
+	}
+	require.NoError(t, l.Append(session.SandboxMode{Mode: "read-only"}))
+	require.NoError(t, l.Close())
+	if assert.Len(t, told.lines, 2) {
+		assert.Contains(t, told.lines[1], "can be written again")
+		assert.Contains(t, told.lines[1], "lostEvents=3")
+	}
 }
 
 // recorder keeps what a logger is told.

@@ -50,7 +50,7 @@ func write(task []string) error {
 		return err
 	}
 	for n := 0; ; n++ {
-		size := 20 + n%5*10_000 // from a part of a page to many
+		size := 20 + n%5*2_000 // from a part of a page to many
 		if err := l.Append(session.ToolResult{ID: strconv.Itoa(n), Text: strings.Repeat("x", size)}); err != nil {
 			return err
 		}
@@ -73,13 +73,18 @@ func writer(t *testing.T, kind, root, id string) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
+// rounds is how often a soak repeats: briefly among the other tests, in full
+// with SHELLSTEAD_SOAK=1 (ci/soak).
+func rounds(brief, full int) int {
+	if os.Getenv("SHELLSTEAD_SOAK") != "" {
+		return full
+	}
+	return brief
+}
+
 // Whatever was acknowledged before a process was killed is in its log, and the
 // log goes on.
-func TestKilledWriters(t *testing.T) {
-	kills := 15
-	if testing.Short() {
-		kills = 3
-	}
+func TestKilledWritersSoak(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -88,7 +93,7 @@ func TestKilledWriters(t *testing.T) {
 			require.NoError(t, l.Append(session.SandboxMode{Mode: "read-only"}))
 			require.NoError(t, l.Close())
 
-			for range kills {
+			for range rounds(5, 200) {
 				cmd, out := writer(t, kind.name, root, l.Header().ID)
 				acknowledged, after := int64(-1), rand.IntN(30)
 				lines := bufio.NewScanner(out)

@@ -75,8 +75,9 @@ func TestSnapshotWithContributors(t *testing.T) {
 	}, env)
 }
 
-// reference 3.3 #80: what is declared badly is refused by name, and nothing of
-// it stays.
+// What is declared badly is refused by name, and nothing of it stays.
+//
+// Case: reference 3.3 #80
 func TestRegisterRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -118,8 +119,10 @@ func TestRegisterRefuses(t *testing.T) {
 	}
 }
 
-// reference 3.3 #80: a resolver that breaks its word fails the snapshot, by the
-// contributor's name and the key.
+// A resolver that breaks its word fails the snapshot, by the contributor's name
+// and the key.
+//
+// Case: reference 3.3 #80
 func TestSnapshotFails(t *testing.T) {
 	broken := errors.New("no network")
 	for _, tt := range []struct {
@@ -194,6 +197,7 @@ func TestResolverThatBlocks(t *testing.T) {
 	})
 }
 
+// Case: reference 3.3 #80
 func TestListRunsNoResolver(t *testing.T) {
 	r := shellenv.New("/h")
 	c := contributor("jira", nil, "DSH_TICKET", "DSH_AGENT")
@@ -212,6 +216,7 @@ func TestListRunsNoResolver(t *testing.T) {
 	}, keys)
 }
 
+// Case: reference 3.3 #80
 func TestRemove(t *testing.T) {
 	r := shellenv.New("/h")
 	first := contributor("jira", map[string]string{"DSH_TICKET": "1"}, "DSH_TICKET")

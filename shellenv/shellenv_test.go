@@ -9,8 +9,9 @@ import (
 	"github.com/shellstead/shellstead/shellenv"
 )
 
-// Rows 79 of the reference's trap list (reference 3.3 #79): credentials and
-// managed names of the surroundings never reach a shell.
+// Credentials and managed names of the surroundings never reach a shell.
+//
+// Case: reference 3.3 #79
 func TestScrub(t *testing.T) {
 	for _, entry := range []string{
 		"DSH_X=1", "dsh_x=1", "Dsh_Session_Id=stale", "DSH_=",
@@ -33,8 +34,10 @@ func TestScrub(t *testing.T) {
 	assert.Equal(t, []string{"A=1"}, shellenv.Scrub([]string{"", "noequals", "A=1"}))
 }
 
-// reference 3.3 #79: explicit settings may restore what the scrub removed, and
-// the managed snapshot wins over everything.
+// Explicit settings may restore what the scrub removed, and the managed snapshot
+// wins over everything.
+//
+// Case: reference 3.3 #79
 func TestScrubbedNamesCanBeRestored(t *testing.T) {
 	ambient := []string{"API_KEY=ambient", "DSH_SESSION_ID=outer", "PATH=/bin"}
 	explicit := []string{"API_KEY=explicit", "DSH_SESSION_ID=forged"}

@@ -13,7 +13,7 @@ import (
 	"github.com/shellstead/shellstead/terminals"
 )
 
-// Reference 3.3 #9.
+// Case: reference 3.3 #9
 func TestConcurrentCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := make(chan struct{})
@@ -52,7 +52,7 @@ func TestConcurrentCloses(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #10.
+// Case: reference 3.3 #10
 func TestFailedCloseCanBeRetried(t *testing.T) {
 	survived := errors.New("process 12 survived")
 	session := &fakeSession{close: func(_ context.Context, n int) error {
@@ -77,7 +77,7 @@ func TestFailedCloseCanBeRetried(t *testing.T) {
 	assert.Empty(t, f.List(f.owner))
 }
 
-// Reference 3.3 #11.
+// Case: reference 3.3 #11
 func TestConcurrentClosesShareAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		survived := errors.New("process 12 survived")

@@ -147,7 +147,7 @@ func (o *Owner) holder(name string) string {
 
 // start runs the backend.
 func start(ctx context.Context, o *opening, backend Backend, req OpenRequest) (Session, error) {
-	setup := Setup{ID: o.id, Name: o.name, Cwd: req.Cwd, Mode: req.Mode}
+	setup := Setup{Owner: o.owner, ID: o.id, Name: o.name, Cwd: req.Cwd, Mode: req.Mode}
 	if setup.Cwd == "" {
 		setup.Cwd = o.owner.cwd
 	}

@@ -33,7 +33,8 @@ func TestOpenHandsOverTheSetup(t *testing.T) {
 }
 
 // Every check is made with all later ones failing too, so the order shows.
-// Reference 3.3 #3 (the owner comes before the type) is one of the steps.
+//
+// Case: reference 3.3 #3
 func TestOpenChecksInOrder(t *testing.T) {
 	f := newFixture(t, nil)
 	_, err := f.Open(t.Context(), f.owner, terminals.OpenRequest{Type: "shell", Name: new("taken")})
@@ -81,7 +82,7 @@ func TestOpenNeedsAnOwnerOfThisService(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #1.
+// Case: reference 3.3 #1
 func TestNameIsReservedWhileOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := make(chan error)
@@ -128,7 +129,7 @@ func TestFailedEnvironmentFailsTheOpen(t *testing.T) {
 	assert.Equal(t, "pty-2", f.mustOpen(f.owner))
 }
 
-// Reference 3.3 #4.
+// Case: reference 3.3 #4
 func TestCancelBeforeTheBackendRuns(t *testing.T) {
 	f := newFixture(t, nil)
 	reason := errors.New("stop")
@@ -142,7 +143,7 @@ func TestCancelBeforeTheBackendRuns(t *testing.T) {
 	assert.False(t, f.HasActivity(f.owner))
 }
 
-// Reference 3.3 #5.
+// Case: reference 3.3 #5
 func TestCancelWhileABackendSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready := make(chan struct{})
@@ -214,7 +215,7 @@ func TestCallersCauseWinsOverTheBackendsError(t *testing.T) {
 	assert.Same(t, reason, err)
 }
 
-// Reference 3.3 #6.
+// Case: reference 3.3 #6
 func TestFailedRollBackIsReportedOnce(t *testing.T) {
 	for name, dispose := range map[string]func(*fixture) error{
 		"by the owner's disposal":   func(f *fixture) error { return f.DisposeOwner(f.t.Context(), f.owner) },
@@ -273,7 +274,7 @@ func TestDisposalReportsARetryThatFailsToo(t *testing.T) {
 	assert.ErrorIs(t, err, second)
 }
 
-// Reference 3.3 #7.
+// Case: reference 3.3 #7
 func TestDisposalDuringSetup(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -381,7 +382,9 @@ func TestFirstCauseWins(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #8, and the ways in which a backend can say two things.
+// And the ways in which a backend can say two things.
+//
+// Case: reference 3.3 #8
 func TestCleanupErrorOfABackend(t *testing.T) {
 	startup := errors.New("the shell exited")
 	one := &terminals.Error{Code: terminals.CleanupFailed, Message: "process 12 survived"}

@@ -40,7 +40,9 @@ func TestBackendsKeepOrderOfRegistration(t *testing.T) {
 	assert.Equal(t, []string{"pwsh", "alpha"}, s.Backends())
 }
 
-// Reference 3.3 #13: removing a registration leaves its successor alone.
+// Removing a registration leaves its successor alone.
+//
+// Case: reference 3.3 #13
 func TestRemoveSparesTheReplacement(t *testing.T) {
 	s := terminals.NewService(terminals.Options{})
 	removeA, err := s.Register("shell", &fakeBackend{})
@@ -60,7 +62,9 @@ func TestRemoveSparesTheReplacement(t *testing.T) {
 	assert.Len(t, b.calls(), 1)
 }
 
-// Reference 3.3 #12: sessions outlive the registration of their backend.
+// Sessions outlive the registration of their backend.
+//
+// Case: reference 3.3 #12
 func TestRemovedBackendKeepsItsSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := &fakeSession{}
@@ -84,7 +88,9 @@ func TestRemovedBackendKeepsItsSessions(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #2: nothing works on the session of somebody else.
+// Nothing works on the session of somebody else.
+//
+// Case: reference 3.3 #2
 func TestForeignSession(t *testing.T) {
 	f := newFixture(t, nil)
 	id := f.mustOpen(f.owner)

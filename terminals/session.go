@@ -29,11 +29,12 @@ type Backend interface {
 
 // Setup is what the service hands to a backend.
 type Setup struct {
-	ID   string
-	Name string
-	Cwd  string // empty: the process's own directory
-	Mode Mode
-	Env  []string // the managed snapshot, KEY=VALUE; it wins over everything else
+	Owner *Owner // whom the session belongs to
+	ID    string
+	Name  string
+	Cwd   string // empty: the process's own directory
+	Mode  Mode
+	Env   []string // the managed snapshot, KEY=VALUE; it wins over everything else
 }
 
 // Session is one live terminal. Its methods may be called from any goroutine.
@@ -237,6 +238,11 @@ type CommandRun interface {
 	// when the command is seen to have settled, or ctx's cause. A command whose
 	// text the shell has not read yet never runs. It never kills the shell.
 	Interrupt(ctx context.Context) error
+
+	// Waits reports whether a program provably waits for input at this moment,
+	// with none on its way to it. After an interrupt it tells a program that took
+	// none from a shell that is on its way back.
+	Waits() bool
 
 	// Settled is closed when the command completed or the shell ended.
 	Settled() <-chan struct{}

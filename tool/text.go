@@ -96,9 +96,7 @@ func BoundTextOr(text, none string, max int, keep Keep, meta string) (bounded, k
 }
 
 // OneLine makes a text that a program or a person chose fit into a line.
-func OneLine(text string) string {
-	return strings.ReplaceAll(strings.TrimRight(screen.Text([]byte(text)), "\n"), "\n", " ")
-}
+func OneLine(text string) string { return screen.OneLine(text) }
 
 // below puts meta on a line of its own below text.
 func below(text, meta string) string {

@@ -115,10 +115,6 @@ func TestCut(t *testing.T) {
 	}
 }
 
-func TestOneLine(t *testing.T) {
-	assert.Equal(t, "python3 two lines red", tool.OneLine("python3\ntwo lines \x1b[31mred\x1b[0m\n"))
-}
-
 func TestResultBytes(t *testing.T) {
 	for given, want := range map[int]int{0: 262144, 64: 64, 1 << 20: 1 << 20} {
 		got, err := tool.ResultBytes(given)

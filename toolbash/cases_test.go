@@ -138,7 +138,7 @@ func TestIncompleteTextIsAnErrorAtOnce(t *testing.T) {
 	})
 }
 
-// Case: T11 T12 T13 F04 (OpenHands/OpenHands#6245)
+// Case: T11 T12 T13 T14 F04 (OpenHands/OpenHands#6245)
 func TestInterruptEndsTheWholeProgram(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		for _, tt := range []struct{ name, text, output string }{

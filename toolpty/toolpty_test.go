@@ -57,7 +57,9 @@ func (s *transcript) show(title, name string, arguments any) {
 
 var python = &terminals.NeedsInput{Kind: terminals.LineInput, Prompt: ">>> ", Program: "python3", PID: 4712}
 
-// Reference 3.3 #88: every form.
+// Every form.
+//
+// Case: reference 3.3 #88
 func TestGoldenResults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		session := &fakeSession{startup: "welcome\n$ ", pid: 4711}
@@ -192,8 +194,9 @@ func TestTyping(t *testing.T) {
 	assert.Equal(t, []terminals.SendRequest{{Text: "a", Submit: true}, {Text: "\x03"}, {Submit: true}, {Text: "b\n", Submit: true}, {Text: "c"}}, session.typed)
 }
 
-// Reference 3.3 #87: a background send that nobody could run is refused before
-// anything is typed.
+// A background send that nobody could run is refused before anything is typed.
+//
+// Case: reference 3.3 #87
 func TestBackgroundRefused(t *testing.T) {
 	background := `{"sessionId": "pty-1", "text": "x", "run_in_background": true}`
 	for name, c := range map[string]struct {
@@ -302,7 +305,7 @@ func TestOpenRequest(t *testing.T) {
 	assert.Equal(t, []string{"agent pty-1", "agent pty-2", "agent pty-3", "agent pty-4"}, asked)
 }
 
-// Reference 3.3 #2.
+// Case: reference 3.3 #2
 func TestForeignOwner(t *testing.T) {
 	session := &fakeSession{}
 	f, _ := newFake(t, session)
@@ -325,7 +328,9 @@ func TestForeignOwner(t *testing.T) {
 	assert.Empty(t, session.typed)
 }
 
-// Reference 3.3 #86: at the smallest bound ids and reasons are still there.
+// At the smallest bound ids and reasons are still there.
+//
+// Case: reference 3.3 #86
 func TestSmallestBound(t *testing.T) {
 	session := &fakeSession{startup: strings.Repeat("motd ", 100), pid: 4711, result: terminals.SendResult{
 		Viewport: strings.Repeat("一", 100), WaitReason: terminals.StdinRead, NeedsInput: python, FullScreen: true,

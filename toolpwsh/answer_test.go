@@ -15,9 +15,11 @@ import (
 
 // What pwsh itself asks, and what a program asks, is answered by a send. The
 // command's exit code comes with the answer, and not a second time.
+//
+// Case: S28
 func TestAnswer(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		reply := func(id, text string) terminals.SendResult {
 			t.Helper()
 			x, err := h.service.StartSend(context.Background(), h.owner, id, terminals.SendRequest{Text: text, Submit: true})

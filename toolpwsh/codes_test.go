@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/shellstead/shellstead/persistent"
 )
@@ -16,10 +15,10 @@ import (
 // statement failed. All rows run in one shell, so each also shows that nothing
 // of the row before is taken for its own.
 //
-// Case: W3 F31 (microsoft/agent-framework#8205) F32 (letta-ai/letta-code#4009)
+// Case: W3 W4 S10 S17 F31 (microsoft/agent-framework#8205) F32 (letta-ai/letta-code#4009)
 func TestExitCodes(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.run(`function simple { Write-Error boom }
 function advanced { [CmdletBinding()]param() $PSCmdlet.WriteError([Management.Automation.ErrorRecord]::new([Exception]::new('boom'), 'id', 'NotSpecified', $null)) }
 function native4 { /bin/sh -c 'exit 4' }
@@ -111,7 +110,7 @@ Set-Content notexec 'x'`)
 // own prompt.
 func TestStatusIsVisibleToTheNextCommand(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("/bin/sh -c 'exit 3'", "", 3)
 		h.expect(`"$? $LASTEXITCODE"`, "False 3\n", 0)
 		h.expect(`"$? $LASTEXITCODE"`, "True 3\n", 0)
@@ -120,52 +119,5 @@ func TestStatusIsVisibleToTheNextCommand(t *testing.T) {
 		h.run("1 +* 2")
 		h.expect(`"$? $LASTEXITCODE"`, "True 3\n", 0)
 		h.expect("$Error.Count", "2\n", 0)
-	})
-}
-
-// Case: W5
-func TestShellEnds(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		for _, tt := range []struct {
-			name, text, output string
-			code               int
-			signal             string
-			notice             string
-		}{
-			{"exit", "exit 5", "", 5, "", "[shell exited: code 5]"},
-			{"exit_in_a_block", "'a'; & { exit 5 }; 'b'", "a\n", 5, "", "[shell exited: code 5]"},
-			{"exit_in_a_function", "function f { exit 6 }; f", "", 6, "", "[shell exited: code 6]"},
-			{"exit_without_a_code", "exit", "", 0, "", "[shell exited: code 0]"},
-			{"environment_exit", "[Environment]::Exit(300)", "", 44, "", "[shell exited: code 44]"},
-			{"exit_by_expression", "Invoke-Expression 'exit 4'", "", 4, "", "[shell exited: code 4]"},
-			{"kill", "/bin/kill -9 $PID", "", -1, "SIGKILL", "[shell killed by signal: SIGKILL]"},
-		} {
-			t.Run(tt.name, func(t *testing.T) {
-				t.Parallel()
-				h := newHost(t, path)
-				a := h.run(tt.text)
-				assert.Equal(t, persistent.ShellExited, a.Reason, "%+v", a.Result)
-				assert.Equal(t, tt.output, a.exact)
-				if tt.code >= 0 && assert.NotNil(t, a.ExitCode) {
-					assert.Equal(t, tt.code, *a.ExitCode)
-				}
-				if tt.signal != "" {
-					require.NotNil(t, a.Signal)
-					assert.Equal(t, tt.signal, *a.Signal)
-				}
-				assert.Contains(t, a.Text, tt.notice)
-				assert.Contains(t, a.Text, "[the next command starts a fresh shell in "+h.dir+"]")
-			})
-		}
-	})
-}
-
-// A shell that has ended is replaced for the next command.
-func TestFreshShellAfterAnExit(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
-		h.expect("$kept = 1; Set-Location /", "", 0)
-		assert.Equal(t, persistent.ShellExited, h.run("exit 9").Reason)
-		h.expect(`"fresh $kept $PWD"`, "fresh  "+h.dir+"\n", 0)
 	})
 }

@@ -17,6 +17,7 @@ import (
 // A live shell follows the managed environment, its children too, by either way
 // to it.
 func TestEnvironmentOfALiveShell(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		for name, d := range map[string]pwsh.Dialect{"channel": {}, "typed": {Typed: true}} {
 			t.Run(name, func(t *testing.T) {

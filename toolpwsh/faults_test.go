@@ -15,48 +15,81 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
 	"github.com/shellstead/shellstead/terminals/engine"
 )
 
-// Whatever way a shell ends, nothing is left in the folder for temporary files.
-func TestNothingIsLeftInTheTempFolder(t *testing.T) {
+// A shell's end is told with its code or signal, the next command gets a fresh
+// shell, and nothing is left in the folder for temporary files.
+//
+// Case: W5 S6
+func TestShellEnds(t *testing.T) {
+	t.Parallel()
+	exits := func(text, output string, code int) func(*host) {
+		return func(h *host) {
+			a := h.run(text)
+			assert.Equal(h.t, persistent.ShellExited, a.Reason, "%+v", a.Result)
+			assert.Equal(h.t, output, a.exact)
+			assert.Equal(h.t, &code, a.ExitCode)
+			assert.Contains(h.t, a.Text, fmt.Sprintf("[shell exited: code %d]\n[the next command starts a fresh shell in %s]", code, h.dir))
+		}
+	}
+	dies := func(text, signal string) func(*host) {
+		return func(h *host) {
+			a := h.run(text)
+			assert.Equal(h.t, persistent.ShellExited, a.Reason, "%+v", a.Result)
+			assert.Equal(h.t, &signal, a.Signal)
+			assert.Contains(h.t, a.Text, "[shell killed by signal: "+signal+"]\n[the next command starts a fresh shell in "+h.dir+"]")
+		}
+	}
 	eachShell(t, func(t *testing.T, path string) {
-		temp := t.TempDir()
-		t.Setenv("TMPDIR", temp)
-		h := newHost(t, path)
 		for _, tt := range []struct {
 			name string
-			end  func()
+			d    pwsh.Dialect
+			end  func(h *host)
 		}{
-			{"exit", func() { h.run("exit 3") }},
-			{"crash", func() { h.run("/bin/kill -KILL $PID") }},
-			{"terminated", func() { h.run("/bin/kill -TERM $PID") }},
-			{"closed", func() {
-				_, err := h.service.Close(context.Background(), h.owner, h.service.List(h.owner)[0].SessionID, "test")
-				require.NoError(t, err)
-			}},
-			{"killed_while_busy", func() {
+			{"exit_in_a_block", pwsh.Dialect{}, exits("'a'; & { exit 5 }; 'b'", "a\n", 5)},
+			{"exit_in_a_function", pwsh.Dialect{}, exits("function f { exit 6 }; f", "", 6)},
+			{"exit_without_a_code", pwsh.Dialect{}, exits("exit", "", 0)},
+			{"exit_of_the_process", pwsh.Dialect{}, exits("[Environment]::Exit(300)", "", 44)},
+			{"exit_by_an_expression", pwsh.Dialect{}, exits("Invoke-Expression 'exit 4'", "", 4)},
+			{"terminated", pwsh.Dialect{}, dies("/bin/kill -TERM $PID; Start-Sleep 60", "SIGTERM")},
+			{"killed", pwsh.Dialect{Typed: true}, dies("/bin/kill -KILL $PID; Start-Sleep 60", "SIGKILL")},
+			{"killed_while_busy", pwsh.Dialect{}, func(h *host) {
 				h.during("$x = 42; \"x$x\"; while ($true) { }", "x42", func() { _ = syscall.Kill(h.session().PID(), syscall.SIGKILL) })
 			}},
+			{"closed", pwsh.Dialect{}, func(h *host) {
+				_, err := h.service.Close(context.Background(), h.owner, h.service.List(h.owner)[0].SessionID, "test")
+				require.NoError(h.t, err)
+			}},
+			{"exit_and_a_fresh_shell", pwsh.Dialect{Typed: true}, func(h *host) {
+				exits("exit 9", "", 9)(h)
+				h.expect("\"fresh $kept $PWD\"", "fresh  "+h.dir+"\n", 0)
+				exits("exit 5", "", 5)(h)
+			}},
 		} {
-			h.expect("'up'", "up\n", 0)
-			tt.end()
-			require.Eventually(t, func() bool { return len(h.service.List(h.owner)) == 0 }, 10*time.Second, 5*time.Millisecond, tt.name)
-			entries, err := os.ReadDir(temp)
-			require.NoError(t, err)
-			assert.Empty(t, entries, tt.name)
-			// The next row's first command tells that the shell is gone.
-			h.run("$null")
+			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
+				temp := t.TempDir()
+				h := newHostOf(t, tt.d, path, func(e *engine.Config, _ *persistent.Config) { e.Env = []string{"TMPDIR=" + temp} })
+				h.expect("$kept = 1; Set-Location /", "", 0)
+				tt.end(h)
+				require.Eventually(t, func() bool { return len(h.service.List(h.owner)) == 0 }, 10*time.Second, 5*time.Millisecond)
+				entries, err := os.ReadDir(temp)
+				require.NoError(t, err)
+				assert.Empty(t, entries)
+			})
 		}
 	})
 }
 
 // Close is quick, busy or idle, and leaves no process.
 func TestNothingSurvivesTheOwner(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	t.Parallel()
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := newHostOf(t, d, path)
 		mark := fmt.Sprintf("88%d", time.Now().UnixNano()%1e9)
 		h.run(strings.ReplaceAll("Start-Process /bin/sleep -ArgumentList @1; /bin/sh -c 'setsid sleep @2 & (sleep @3 &) & nohup sleep @4 >/dev/null 2>&1 &'; $null = Start-ThreadJob { /bin/sleep @5 }", "@", mark))
 		require.Eventually(t, func() bool { return len(having("sleep\x00"+mark)) >= 5 }, 30*time.Second, 10*time.Millisecond)
@@ -67,6 +100,7 @@ func TestNothingSurvivesTheOwner(t *testing.T) {
 
 // Case: F34 (anthropics/claude-code#60664)
 func TestOddEnvironment(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		without := func(names ...string) (env []string) {
 			for _, v := range os.Environ() {
@@ -85,12 +119,11 @@ func TestOddEnvironment(t *testing.T) {
 			name string
 			env  []string
 		}{
-			{"no_home", without("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")},
-			{"home_that_is_not_there", append(without("HOME"), "HOME="+filepath.Join(t.TempDir(), "missing"))},
-			{"no_path", without("PATH")},
+			{"nothing", []string{"A=1"}}, // no HOME, no PATH
 			{"nothing_but_path", []string{"PATH=" + os.Getenv("PATH")}},
-			{"odd_locale", append(without("LANG", "LC_ALL"), "LC_ALL=ja_JP.SJIS", "LANG=tr_TR.ISO-8859-9")},
-			{"terminal_of_the_host", append(without("TERM"), "TERM=dumb", "COLUMNS=20", "LINES=3")},
+			// A home that is not there, an odd locale, and the terminal of the host.
+			{"odd_values", append(without("HOME", "LANG", "LC_ALL", "TERM"),
+				"HOME="+filepath.Join(t.TempDir(), "missing"), "LC_ALL=ja_JP.SJIS", "LANG=tr_TR.ISO-8859-9", "TERM=dumb", "COLUMNS=20", "LINES=3")},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
 				t.Parallel()
@@ -106,19 +139,22 @@ func TestOddEnvironment(t *testing.T) {
 // The terminal type that is configured is the children's and the shell's own,
 // which then announces the keypad's mode after each program.
 func TestConfiguredTerminalType(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path, func(e *engine.Config, _ *persistent.Config) { e.Env = []string{"TERM=vt100"} })
 		assert.Equal(t, "vt100\n", h.run("/bin/sh -c 'echo $TERM'").Text)
 	})
 }
 
-// Configured arguments come before the command that loads our part.
-func TestConfiguredArguments(t *testing.T) {
+// Configured arguments come before the command that loads our part, and the
+// shell need not have a writable folder for temporary files of its own.
+func TestConfiguration(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path, func(e *engine.Config, _ *persistent.Config) {
-			e.ShellArgs, e.Init = []string{"-WorkingDirectory", "/"}, "$init = 'done'"
+			e.ShellArgs, e.Init, e.Env = []string{"-WorkingDirectory", "/"}, "$init = 'done'", []string{"TMPDIR=/proc"}
 		})
-		h.expect(`"$PWD $init"`, "/ done\n", 0)
+		h.expect(`"$PWD $init"; /bin/sh -c 'exit 3'`, "/ done\n", 3)
 	})
 }
 
@@ -161,16 +197,9 @@ func TestShellThatCannotStart(t *testing.T) {
 	})
 }
 
-// A shell without a writable folder for temporary files of its own.
-func TestTempFolderOfTheShell(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path, func(e *engine.Config, _ *persistent.Config) { e.Env = []string{"TMPDIR=/proc"} })
-		h.expect("'up'; /bin/sh -c 'exit 3'", "up\n", 3)
-	})
-}
-
 // The caller's end while the shell starts is the caller's own cause.
 func TestCancelDuringTheStart(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
@@ -185,6 +214,7 @@ func TestCancelDuringTheStart(t *testing.T) {
 
 // A shell that ended between two commands is replaced, and that is said.
 func TestShellKilledBetweenCommands(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
 		h.expect("1", "1\n", 0)
@@ -198,6 +228,7 @@ func TestShellKilledBetweenCommands(t *testing.T) {
 }
 
 func TestPrestartedShell(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
 		require.NoError(t, h.runner.Prestart(context.Background(), h.owner))
@@ -207,9 +238,11 @@ func TestPrestartedShell(t *testing.T) {
 }
 
 // Signals by name reach the shell and what runs in it.
+//
+// Case: S31
 func TestSignals(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("$kept = 'yes'", "", 0)
 		for _, text := range []string{"$x = 42; \"x$x\"; Start-Sleep 60; 'END'", "/bin/sh -c 'echo x$((40+2)); exec sleep 60'"} {
 			a := h.during(text, "x42", func() {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 )
 
@@ -29,8 +30,8 @@ const thief = `function global:steal {
 //
 // Case: F02 (nickgnd/tmux-mcp#28)
 func TestForgers(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		h.expect(thief, "", 0)
 		h.expect("steal; $s.Length", "32\n", 0)
 		const body = "\nStart-Sleep -Milliseconds 300; 40 + 2; Get-Item /nope -ErrorAction SilentlyContinue"
@@ -83,8 +84,8 @@ func TestForgers(t *testing.T) {
 
 // A marker that is followed by waiting is no prompt.
 func TestForgerThatWaits(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		h.expect(thief, "", 0)
 		for _, text := range []string{
 			"steal; [Console]::Write($raw); Read-Host",
@@ -102,6 +103,7 @@ func TestForgerThatWaits(t *testing.T) {
 // Code that takes the next command out of the shell's own pipe harms its shell
 // alone: that command is never reported as run, and the one after it runs.
 func TestThiefOfTheChannel(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
 		h.expect(thief, "", 0)
@@ -115,9 +117,11 @@ func TestThiefOfTheChannel(t *testing.T) {
 
 // The secret is where only the shell itself can see it, and nothing of ours
 // reaches a child.
+//
+// Case: S5
 func TestSecretIsHidden(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		h.expect(thief, "", 0)
 		secret := h.run("steal; [Console]::Write($s); $env:RAW = $null").exact
 		require.Len(t, secret, 32)

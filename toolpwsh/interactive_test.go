@@ -84,6 +84,7 @@ func eachTransport(t *testing.T, f func(t *testing.T, d pwsh.Dialect, path strin
 }
 
 func TestInteractive(t *testing.T) {
+	t.Parallel()
 	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
 		home := t.TempDir()
 		x := openTerminal(t, d, path, func(e *engine.Config, _ *persistent.Config) { e.Env = []string{"HOME=" + home} })
@@ -115,8 +116,9 @@ func TestInteractive(t *testing.T) {
 
 // Keys that edit the line, and those that must not.
 func TestInteractiveKeys(t *testing.T) {
-	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
-		x := openTerminal(t, d, path)
+	t.Parallel()
+	eachShell(t, func(t *testing.T, path string) {
+		x := openTerminal(t, pwsh.Dialect{}, path)
 		for _, tt := range []struct{ keys, viewport string }{
 			{"'axx\x7f\x08b'", "'ab'\nab\n"},
 			{"'é漢🙂\x7f\x7f'", "'é'\né\n"},
@@ -140,92 +142,94 @@ func TestInteractiveKeys(t *testing.T) {
 	})
 }
 
-// Text that is incomplete asks for more, and can be given up.
-func TestInteractiveContinuation(t *testing.T) {
+// A terminal that lives on.
+func TestInteractiveDialogue(t *testing.T) {
+	t.Parallel()
 	eachShell(t, func(t *testing.T, path string) {
 		x := openTerminal(t, pwsh.Dialect{}, path)
-		for _, text := range []string{"if ($true) {", "'middle'"} {
-			r := x.send(text)
-			assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
-			require.NotNil(t, r.NeedsInput, "%+v", r)
-			assert.Equal(t, terminals.ContinuationInput, r.NeedsInput.Kind)
-			assert.Equal(t, text+"\n>> ", r.Viewport)
-			assert.Equal(t, ">> ", r.NeedsInput.Prompt)
+		for name, part := range map[string]func(*testing.T, *terminal){"continuation": continuation, "questions": questions, "interrupts": interrupts} {
+			t.Run(name, func(t *testing.T) { part(t, &terminal{t, x.session, x.dir}) })
 		}
-		x.expect("}", "middle\n")
-		r := x.send("@'")
-		require.NotNil(t, r.NeedsInput)
-		r = x.result(x.start(context.Background(), "\x03", false))
-		assert.Equal(t, terminals.StdinRead, r.WaitReason)
-		assert.Nil(t, r.NeedsInput)
-		assert.Equal(t, "^C\n"+x.prompt(), r.Viewport)
-		x.expect("'alive'", "alive\n")
 	})
+}
+
+// Text that is incomplete asks for more, and can be given up.
+func continuation(t *testing.T, x *terminal) {
+	for _, text := range []string{"if ($true) {", "'middle'"} {
+		r := x.send(text)
+		assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
+		require.NotNil(t, r.NeedsInput, "%+v", r)
+		assert.Equal(t, terminals.ContinuationInput, r.NeedsInput.Kind)
+		assert.Equal(t, text+"\n>> ", r.Viewport)
+		assert.Equal(t, ">> ", r.NeedsInput.Prompt)
+	}
+	x.expect("}", "middle\n")
+	r := x.send("@'")
+	require.NotNil(t, r.NeedsInput)
+	r = x.result(x.start(context.Background(), "\x03", false))
+	assert.Equal(t, terminals.StdinRead, r.WaitReason)
+	assert.Nil(t, r.NeedsInput)
+	assert.Equal(t, "^C\n"+x.prompt(), r.Viewport)
+	x.expect("'alive'", "alive\n")
 }
 
 // Programs that ask read what is typed.
-func TestInteractiveQuestions(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		x := openTerminal(t, pwsh.Dialect{}, path)
-		for _, tt := range []struct {
-			text, answer, output string
-			kind                 terminals.InputKind
-			prompt               string
-		}{
-			{"$n = Read-Host 'name'; \"<$n>\"", "bob", "<bob>\n", terminals.LineInput, "name: "},
-			{"/bin/sh -c 'read x; echo \"<$x>\"'", "bob", "<bob>\n", terminals.LineInput, ""},
-			{"$s = Read-Host 'Password' -AsSecureString; $s.Length", "bob", "3\n", terminals.SecretInput, "Password: "},
-		} {
-			r := x.send(tt.text)
-			assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
-			require.NotNil(t, r.NeedsInput, "%+v", r)
-			assert.Equal(t, tt.kind, r.NeedsInput.Kind, tt.text)
-			assert.Equal(t, tt.prompt, r.NeedsInput.Prompt, tt.text)
-			r = x.send(tt.answer)
-			assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
-			assert.Nil(t, r.NeedsInput)
-			assert.True(t, strings.HasSuffix(r.Viewport, "\n"+tt.output+x.prompt()), "%q", r.Viewport)
-		}
-	})
-}
-
-func TestInteractiveInterrupt(t *testing.T) {
-	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
-		x := openTerminal(t, d, path)
-		x.expect("$kept = 'yes'", "")
-		pid := x.session.PID()
-		stop := errors.New("stop")
-		for _, text := range []string{"Start-Sleep 60; 'no'", "/bin/sleep 60; 'no'", "while ($true) {}"} {
-			// By a cancelled send.
-			ctx, cancel := context.WithCancelCause(context.Background())
-			s := x.start(ctx, "$null > '"+filepath.Join(x.dir, "begun")+"'; "+text, true)
-			appears(t, filepath.Join(x.dir, "begun"))
-			cancel(stop)
-			select {
-			case <-s.Done():
-			case <-time.After(dialecttest.Patience):
-				t.Fatal(text)
-			}
-			require.NoError(t, os.Remove(filepath.Join(x.dir, "begun")))
-			x.expect("\"kept=$kept\"", "kept=yes\n")
-		}
-		// By a signal.
-		s := x.start(context.Background(), "$null > begun; Start-Sleep 60; 'no'", true)
-		appears(t, filepath.Join(x.dir, "begun"))
-		_, err := x.session.Signal(context.Background(), terminals.SIGINT)
-		require.NoError(t, err)
-		r := x.result(s)
-		assert.Equal(t, terminals.StdinRead, r.WaitReason)
-		assert.NotContains(t, r.Viewport, "no\n")
-		x.expect("\"kept=$kept\"", "kept=yes\n")
-		// By the key, which a question of the shell's own takes as one.
-		r = x.send("Read-Host 'x'; 'no'")
+func questions(t *testing.T, x *terminal) {
+	for _, tt := range []struct {
+		text, answer, output string
+		kind                 terminals.InputKind
+		prompt               string
+	}{
+		{"$n = Read-Host 'name'; \"<$n>\"", "bob", "<bob>\n", terminals.LineInput, "name: "},
+		{"/bin/sh -c 'read x; echo \"<$x>\"'", "bob", "<bob>\n", terminals.LineInput, ""},
+		{"$s = Read-Host 'Password' -AsSecureString; $s.Length", "bob", "3\n", terminals.SecretInput, "Password: "},
+	} {
+		r := x.send(tt.text)
+		assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
 		require.NotNil(t, r.NeedsInput, "%+v", r)
-		r = x.result(x.start(context.Background(), "\x03", false))
+		assert.Equal(t, tt.kind, r.NeedsInput.Kind, tt.text)
+		assert.Equal(t, tt.prompt, r.NeedsInput.Prompt, tt.text)
+		r = x.send(tt.answer)
 		assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
 		assert.Nil(t, r.NeedsInput)
-		assert.NotContains(t, r.Viewport, "no\n")
+		assert.True(t, strings.HasSuffix(r.Viewport, "\n"+tt.output+x.prompt()), "%q", r.Viewport)
+	}
+}
+
+func interrupts(t *testing.T, x *terminal) {
+	x.expect("$kept = 'yes'", "")
+	pid := x.session.PID()
+	stop := errors.New("stop")
+	for _, text := range []string{"Start-Sleep 60; 'no'", "/bin/sleep 60; 'no'", "while ($true) {}"} {
+		// By a cancelled send.
+		ctx, cancel := context.WithCancelCause(context.Background())
+		s := x.start(ctx, "$null > '"+filepath.Join(x.dir, "begun")+"'; "+text, true)
+		appears(t, filepath.Join(x.dir, "begun"))
+		cancel(stop)
+		select {
+		case <-s.Done():
+		case <-time.After(dialecttest.Patience):
+			t.Fatal(text)
+		}
+		require.NoError(t, os.Remove(filepath.Join(x.dir, "begun")))
 		x.expect("\"kept=$kept\"", "kept=yes\n")
-		assert.Equal(t, pid, x.session.PID())
-	})
+	}
+	// By a signal.
+	s := x.start(context.Background(), "$null > begun; Start-Sleep 60; 'no'", true)
+	appears(t, filepath.Join(x.dir, "begun"))
+	_, err := x.session.Signal(context.Background(), terminals.SIGINT)
+	require.NoError(t, err)
+	r := x.result(s)
+	assert.Equal(t, terminals.StdinRead, r.WaitReason)
+	assert.NotContains(t, r.Viewport, "no\n")
+	x.expect("\"kept=$kept\"", "kept=yes\n")
+	// By the key, which a question of the shell's own takes as one.
+	r = x.send("Read-Host 'x'; 'no'")
+	require.NotNil(t, r.NeedsInput, "%+v", r)
+	r = x.result(x.start(context.Background(), "\x03", false))
+	assert.Equal(t, terminals.StdinRead, r.WaitReason, "%+v", r)
+	assert.Nil(t, r.NeedsInput)
+	assert.NotContains(t, r.Viewport, "no\n")
+	x.expect("\"kept=$kept\"", "kept=yes\n")
+	assert.Equal(t, pid, x.session.PID())
 }

@@ -5,6 +5,7 @@ package toolpwsh_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,13 +20,21 @@ import (
 	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
+	"github.com/shellstead/shellstead/terminals/engine"
 )
 
 func TestMain(m *testing.M) {
 	// Nothing that a shell does by itself may depend on a network.
 	os.Setenv("POWERSHELL_TELEMETRY_OPTOUT", "1")
 	os.Setenv("POWERSHELL_UPDATECHECK", "Off")
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, h := range warmHosts {
+		if err := errors.Join(h.Dispose(), os.Remove(h.Dir)); err != nil {
+			fmt.Println("a shell that the tests shared:", err)
+			code = max(code, 1)
+		}
+	}
+	os.Exit(code)
 }
 
 // shells are the shells that the tests run: SHELLSTEAD_TEST_PWSH (path:path), or
@@ -61,8 +70,71 @@ type option = dialecttest.Option
 
 func newHost(t testing.TB, path string, opts ...option) *host {
 	t.Helper()
-	h := dialecttest.NewHost(t, pwsh.Dialect{}, path, opts...)
-	return &host{t: t, service: h.Service, runner: h.Runner, owner: h.Owner, dir: h.Dir}
+	return newHostOf(t, pwsh.Dialect{}, path, opts...)
+}
+
+func newHostOf(t testing.TB, d pwsh.Dialect, path string, opts ...option) *host {
+	t.Helper()
+	return hostOf(dialecttest.NewHost(t, d, path, opts...))
+}
+
+func hostOf(h *dialecttest.Host) *host {
+	return &host{t: h.T, service: h.Service, runner: h.Runner, owner: h.Owner, dir: h.Dir}
+}
+
+// warmHosts are shells that the tests share: the start of one takes longer than
+// most tests.
+var warmHosts = map[warmKey]*dialecttest.Host{}
+
+type warmKey struct {
+	dialect pwsh.Dialect
+	path    string
+	patient bool
+}
+
+// warmHost returns a host whose shell was used before and will be used again. A
+// test finds it in a folder of its own, without errors or codes of others, and
+// leaves it unharmed. Such tests do not run in parallel.
+func warmHost(t testing.TB, path string) *host {
+	t.Helper()
+	return warmHostOf(t, pwsh.Dialect{}, path)
+}
+
+func warmHostOf(t testing.TB, d pwsh.Dialect, path string) *host {
+	t.Helper()
+	return warmUp(t, warmKey{d, path, false})
+}
+
+// patientHost is warmHost with a shell in which nothing counts as waiting within
+// a minute, and which outlives the timeout of a command.
+func patientHost(t testing.TB, path string) *host {
+	t.Helper()
+	return warmUp(t, warmKey{path: path, patient: true})
+}
+
+func warmUp(t testing.TB, key warmKey) *host {
+	t.Helper()
+	shared := warmHosts[key]
+	if shared == nil {
+		dir, err := os.MkdirTemp("", "toolpwsh")
+		require.NoError(t, err)
+		shared, err = dialecttest.Open(dir, key.dialect, key.path, func(_ *engine.Config, p *persistent.Config) {
+			if key.patient {
+				p.WaitConfirm, p.OnTimeout = time.Minute, persistent.Interrupt
+			}
+		})
+		require.NoError(t, err)
+		warmHosts[key] = shared
+	}
+	h := hostOf(shared.With(t))
+	h.dir = t.TempDir()
+	a := h.run("Set-Location -LiteralPath '" + h.dir + "'; $Error.Clear(); Remove-Variable LASTEXITCODE -Scope Global -ErrorAction Ignore")
+	require.Equal(t, persistent.Completed, a.Reason, "%+v", a.Result)
+	t.Cleanup(func() {
+		a := h.run("Set-Location /")
+		assert.Equal(t, persistent.Completed, a.Reason, "what the test left: %+v", a.Result)
+	})
+	return h
 }
 
 // answer is a result with the exact bytes that came.

@@ -18,7 +18,7 @@ import (
 // State lives on from command to command.
 func TestStateLivesOn(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("$x = 5; Set-Location /tmp; function f { \"f$args\" }; $env:A = 'é'; Set-Alias hey f", "", 0)
 		a := h.expect(`"$x in $PWD"; hey 2; /bin/sh -c 'echo $A'`, "5 in /tmp\nf2\né\n", 0)
 		assert.Equal(t, "/tmp", a.Cwd)
@@ -33,10 +33,10 @@ func TestStateLivesOn(t *testing.T) {
 	})
 }
 
-// Case: W7 F47 (PowerShell/PSReadLine#4100)
+// Case: W7 S34 S35 F47 (PowerShell/PSReadLine#4100)
 func TestTextArrivesExactly(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		write := func(text string) string { return "[Console]::Write('" + text + "')" }
 		for _, row := range []struct{ text, output string }{
 			{write("\x1b[31m\ttab ! ` $x \"q\" \x01\x03\x04\x15\x7f end"), "\x1b[31m\ttab ! ` $x \"q\" \x01\x03\x04\x15\x7f end"},
@@ -74,7 +74,7 @@ func TestTextArrivesExactly(t *testing.T) {
 
 func TestTextThatIsNotPowerShell(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		a := h.run("'a\xffb'")
 		require.Equal(t, persistent.Failed, a.Reason)
 		assert.Contains(t, a.Error.Message, "offset 2 (byte 0xff)")
@@ -86,9 +86,10 @@ func TestTextThatIsNotPowerShell(t *testing.T) {
 	})
 }
 
+// Case: S16
 func TestHugeText(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		big := strings.Repeat("0123456789abcde\n", 1<<16)
 		sum := md5.Sum([]byte(big[:len(big)-1]))
 		h.expect("$big = @'\n"+big+"'@\n[Convert]::ToHexString([Security.Cryptography.MD5]::HashData([Text.Encoding]::ASCII.GetBytes($big))).ToLower()", hex.EncodeToString(sum[:])+"\n", 0)
@@ -98,10 +99,10 @@ func TestHugeText(t *testing.T) {
 
 // Incomplete text is an error at once, not a question for more.
 //
-// Case: W6 F22 (RooCodeInc/Roo-Code#4200) F29 (nickgnd/tmux-mcp PR#5)
+// Case: W6 S36 F22 (RooCodeInc/Roo-Code#4200) F29 (nickgnd/tmux-mcp PR#5)
 func TestIncompleteTextIsAnErrorAtOnce(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		for _, row := range []struct{ text, says string }{
 			{"if ($x) {", "Missing closing '}'"},
 			{"@'", "missing the terminator: '@"},

@@ -5,6 +5,7 @@ package toolpwsh_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -14,18 +15,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/shellstead/shellstead/dialect/dialecttest"
+	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/terminals"
-	"github.com/shellstead/shellstead/terminals/engine"
 )
 
 // What waits for the terminal is reported, and the next command interrupts it:
 // the shell lives on with its variables, and no key of ours shows.
 //
-// Case: W12
+// Case: W12 S26
 func TestWaitingForInput(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("$kept = 'yes'; Set-Content f x", "", 0)
 		for _, row := range []struct {
 			text    string
@@ -62,6 +64,7 @@ func TestWaitingForInput(t *testing.T) {
 		} {
 			a := h.run(row.text)
 			require.Equal(t, persistent.WaitingInput, a.Reason, "%q: %+v", row.text, a.Result)
+			assert.NotContains(t, a.exact, "\x1b[6n", "%q: the shell's own question", row.text)
 			require.NotNil(t, a.NeedsInput)
 			assert.Equal(t, row.program, a.NeedsInput.Program, row.text)
 			assert.Equal(t, row.kind, a.NeedsInput.Kind, row.text)
@@ -78,13 +81,14 @@ func TestWaitingForInput(t *testing.T) {
 	})
 }
 
+// Case: S27
 func TestGetpassIsASecret(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3 in PATH, whose getpass this is about")
 	}
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		a := h.run("& '" + python + "' -c 'import getpass; getpass.getpass()'")
 		require.Equal(t, persistent.WaitingInput, a.Reason, "%+v", a.Result)
 		assert.Equal(t, terminals.SecretInput, a.NeedsInput.Kind)
@@ -97,7 +101,7 @@ func TestGetpassIsASecret(t *testing.T) {
 // does one that reads something else.
 func TestNotWaiting(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("foreach ($i in 1..8) { if ([Console]::KeyAvailable) { break }; Start-Sleep -Milliseconds 100 }; $i", "8\n", 0)
 		h.expect("Start-Sleep 1; 'a'", "a\n", 0)
 		h.expect("/bin/sh -c 'sleep 1; echo x' | /bin/cat", "x\n", 0)
@@ -106,9 +110,11 @@ func TestNotWaiting(t *testing.T) {
 }
 
 // What a program left unread is not the next one's.
+//
+// Case: S11
 func TestTypedInputIsNotTheNextCommands(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		// The answer to its question comes when it has ended.
 		h.run(`/usr/bin/printf '\033[6n\033[c'`)
 		a := h.run("Read-Host 'x'")
@@ -121,12 +127,10 @@ func TestTypedInputIsNotTheNextCommands(t *testing.T) {
 // A question of the shell's own whose answer is lost is answered again: it would
 // wait for ever.
 //
-// Case: W1
+// Case: W1 S3 S4
 func TestLostAnswer(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path, func(_ *engine.Config, p *persistent.Config) {
-			p.WaitConfirm, p.Timeout = time.Minute, 20*time.Second // the thief waits for input
-		})
+		h := patientHost(t, path) // the thief waits for input
 		h.expect("$kept = 'yes'", "", 0)
 		a := h.run("$thief = Start-Process /bin/dd -ArgumentList 'if=/dev/tty', 'bs=1', 'count=6', 'of=/dev/null', 'status=none' -PassThru; Start-Sleep -Milliseconds 500; $x = [Console]::CursorLeft; 'left'")
 		assert.Equal(t, persistent.Completed, a.Reason, "%+v", a.Result)
@@ -138,10 +142,10 @@ func TestLostAnswer(t *testing.T) {
 
 // An interrupt ends the whole command and nothing else.
 //
-// Case: W8 F23 (microsoft/vscode#332907)
+// Case: W8 S13 S29 F23 (microsoft/vscode#332907)
 func TestInterrupt(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		h.expect("$kept = 'yes'", "", 0)
 		for _, row := range []struct {
 			text string
@@ -152,7 +156,7 @@ func TestInterrupt(t *testing.T) {
 			{"40+2\n/bin/sleep 60\n'END'", ""},
 			{"40+2; /bin/sleep 60 | /bin/cat; 'END'", ""},
 			{"40+2; 1..100 | ForEach-Object { /bin/sleep 60 }; 'END'", ""},
-			{"40+2; try { Start-Sleep 60 } finally { $cleaned = $true }", ""},
+			{"try { 40+2; Start-Sleep 60 } finally { $cleaned = $true }", ""},
 			{"40+2; & { while ($true) { Get-Item . | Out-Null } }", ""},
 			{"40+2; Start-Job { Start-Sleep 60 } | Wait-Job", ""},
 		} {
@@ -160,6 +164,7 @@ func TestInterrupt(t *testing.T) {
 			a, pid := h.cancelAfter(row.text, "42")
 			assert.Equal(t, persistent.Cancelled, a.Reason, row.text)
 			assert.NotContains(t, a.exact, "END", row.text)
+			assert.NotContains(t, a.exact, "\x1b[6n", row.text)
 			assert.Less(t, time.Since(began), 30*time.Second, row.text)
 			h.expect("$kept", "yes\n", 0)
 			assert.Equal(t, pid, h.session().PID(), "%q: the shell was replaced", row.text)
@@ -187,9 +192,10 @@ func (h *host) cancelAfter(text, token string) (a answer, shell int) {
 	return answer{r, out.String()}, shell
 }
 
+// Case: S23
 func TestInterruptOfAFlood(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		h.expect("$kept = 'yes'", "", 0)
 		for _, text := range []string{"for ($i = 0; ; $i++) { $i }", "/usr/bin/yes 1042"} {
 			_, pid := h.cancelAfter(text, "42")
@@ -200,9 +206,11 @@ func TestInterruptOfAFlood(t *testing.T) {
 }
 
 // A cancelled wait for input is interrupted as well.
+//
+// Case: S30
 func TestCancelWhileWaiting(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path, func(_ *engine.Config, p *persistent.Config) { p.WaitConfirm = 20 * time.Second })
+		h := patientHost(t, path)
 		h.expect("$kept = 'yes'", "", 0)
 		for _, text := range []string{"Read-Host ('x' + 42)", "'42'; [Console]::ReadLine()", "'42'; /bin/cat"} {
 			_, pid := h.cancelAfter(text, "42")
@@ -214,30 +222,27 @@ func TestCancelWhileWaiting(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		const limit = 2 * time.Second
-		for _, mode := range []persistent.OnTimeout{persistent.Reset, persistent.Interrupt} {
-			t.Run(string(mode), func(t *testing.T) {
-				h := newHost(t, path, func(_ *engine.Config, p *persistent.Config) {
-					p.OnTimeout, p.WaitConfirm = mode, time.Minute
-				})
-				h.expect("$kept = 'yes'", "", 0)
-				texts := []string{"'before'; Start-Sleep 60"}
-				if mode == persistent.Interrupt {
-					texts = append(texts, "'before'; while ($true) { }", "'before'; /bin/sleep 60", "'before'; Read-Host", "'before'; [Console]::ReadKey()")
-				}
-				for _, text := range texts {
-					r := h.runner.Run(context.Background(), h.owner, persistent.Command{Text: text, Timeout: limit})
-					assert.Equal(t, persistent.TimedOut, r.Reason, text)
-					assert.Equal(t, "before\n", r.Output, text)
-					if mode == persistent.Reset {
-						assert.Contains(t, r.Text, "[timed out after 2000 ms; the shell was reset]\n[the next command starts a fresh shell in "+h.dir+"]")
-						h.expect(`"kept=$kept"`, "kept=\n", 0)
-					} else {
-						assert.Contains(t, r.Text, "[timed out after 2000 ms; the program was interrupted and the shell kept]", text)
-						h.expect(`"kept=$kept"`, "kept=yes\n", 0)
-					}
-				}
-			})
+		const limit = time.Second
+		during := func(h *host, text string) persistent.Result {
+			r := h.runner.Run(context.Background(), h.owner, persistent.Command{Text: text, Timeout: limit})
+			assert.Equal(t, persistent.TimedOut, r.Reason, text)
+			assert.Equal(t, "before\n", r.Output, text)
+			return r
+		}
+		h := newHost(t, path)
+		h.expect("$kept = 'yes'", "", 0)
+		r := during(h, "'before'; Start-Sleep 60")
+		assert.Contains(t, r.Text, "[timed out after 1000 ms; the shell was reset]\n[the next command starts a fresh shell in "+h.dir+"]")
+		h.expect(`"kept=$kept"`, "kept=\n", 0)
+
+		h = patientHost(t, path)
+		h.expect("$kept = 'yes'", "", 0)
+		for _, text := range []string{
+			"'before'; Start-Sleep 60", "'before'; while ($true) { }", "'before'; /bin/sleep 60", "'before'; Read-Host", "'before'; [Console]::ReadKey()",
+		} {
+			r := during(h, text)
+			assert.Contains(t, r.Text, "[timed out after 1000 ms; the program was interrupted and the shell kept]", text)
+			h.expect(`"kept=$kept"`, "kept=yes\n", 0)
 		}
 	})
 }
@@ -246,7 +251,7 @@ func TestTimeout(t *testing.T) {
 // runs in it.
 func TestNestedPromptsAndDebugger(t *testing.T) {
 	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+		h := warmHost(t, path)
 		waits := func(text, output string, level, code int) {
 			t.Helper()
 			a := h.run(text)
@@ -275,14 +280,16 @@ func TestNestedPromptsAndDebugger(t *testing.T) {
 // A program that ignores the interrupt is ended by other signals, which do not
 // reach the shell although it shares its process group.
 func TestDeafProgramIsEndedAlone(t *testing.T) {
-	eachShell(t, func(t *testing.T, path string) {
-		h := newHost(t, path)
+	eachTransport(t, func(t *testing.T, d pwsh.Dialect, path string) {
+		h := warmHostOf(t, d, path)
 		h.expect("$kept = 'yes'", "", 0)
 		pid := h.session().PID()
+		mark := fmt.Sprintf("/nonexistent/%d", time.Now().UnixNano())
 		for _, text := range []string{
 			`/bin/sh -c 'trap "" INT; cat; echo no'; 'no'`,
 			`/bin/sh -c 'trap "" INT; read x; echo no'`,
-			`1..3 | /bin/sh -c 'trap "" INT; cat - /dev/tty' | /bin/cat`,
+			// The shell itself ends sh, and comes back while cat reads on.
+			`1..3 | /bin/sh -c 'trap "" INT; cat - /dev/tty ` + mark + `' | /bin/cat`,
 		} {
 			a := h.run(text)
 			require.Equal(t, persistent.WaitingInput, a.Reason, "%q: %+v", text, a.Result)
@@ -291,5 +298,6 @@ func TestDeafProgramIsEndedAlone(t *testing.T) {
 			assert.NotContains(t, a.Text, "fresh shell", text)
 			assert.Equal(t, pid, h.session().PID(), text)
 		}
+		require.Eventually(t, func() bool { return len(having(mark)) == 0 }, dialecttest.Patience, 10*time.Millisecond, "it reads on")
 	})
 }

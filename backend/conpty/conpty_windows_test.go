@@ -343,7 +343,7 @@ func TestStartRefuses(t *testing.T) {
 }
 
 func TestNotAProgram(t *testing.T) {
-	file := filepath.Join(conptytest.TempDir(t), "x.exe")
+	file := filepath.Join(t.TempDir(), "x.exe")
 	require.NoError(t, os.WriteFile(file, []byte("no program"), 0o700))
 	for _, spec := range []backend.Spec{specOf(file), piped(specOf(file))} {
 		_, err := driver().Start(context.Background(), spec)
@@ -407,7 +407,7 @@ func getProcessHandleCount(n *uint32) error {
 //
 // Case: K11
 func TestHostDeath(t *testing.T) {
-	folder := filepath.Join(conptytest.TempDir(t), "session")
+	folder := filepath.Join(t.TempDir(), "session")
 	require.NoError(t, os.Mkdir(folder, 0o700))
 	line := conptytest.Self("host", folder)
 	host := exec.Command(line[0], line[1:]...)

@@ -54,7 +54,10 @@ type device struct {
 	closed  bool      // Terminate has succeeded
 }
 
-var _ backend.Device = (*device)(nil)
+var (
+	_ backend.Device     = (*device)(nil)
+	_ backend.WaitProber = (*device)(nil)
+)
 
 func newDevice(d *Driver) *device {
 	return &device{
@@ -298,6 +301,14 @@ func (d *device) InputWait() (backend.Wait, error) {
 		return backend.Wait{}, nil
 	}
 	return p.wait, p.err
+}
+
+// ProbeInputWait implements [backend.WaitProber].
+func (d *device) ProbeInputWait() (backend.Wait, error) {
+	if d.hasExited() {
+		return backend.Wait{}, nil
+	}
+	return d.look()
 }
 
 // probeAfter is how long the terminal must have been still before a probe: most

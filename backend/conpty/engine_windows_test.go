@@ -24,7 +24,7 @@ func TestInteractiveTerminal(t *testing.T) {
 	cfg.CaseInsensitiveEnv = true
 	b, err := engine.New(cfg, driver(), none.Dialect{})
 	require.NoError(t, err)
-	s, err := b.Open(context.Background(), terminals.Setup{ID: "pty-1", Cwd: conptytest.TempDir(t)})
+	s, err := b.Open(context.Background(), terminals.Setup{ID: "pty-1", Cwd: t.TempDir()})
 	require.NoError(t, err)
 	closed := false
 	defer func() {
@@ -74,7 +74,7 @@ func TestInteractivePwsh(t *testing.T) {
 	cfg.CaseInsensitiveEnv = true
 	b, err := engine.New(cfg, driver(), pwsh.Dialect{})
 	require.NoError(t, err)
-	s, err := b.Open(context.Background(), terminals.Setup{ID: "pty-1", Cwd: conptytest.TempDir(t)})
+	s, err := b.Open(context.Background(), terminals.Setup{ID: "pty-1", Cwd: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, s.Close(context.Background(), "end of the test")) }()
 	send := func(text string) terminals.SendResult {

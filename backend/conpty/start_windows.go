@@ -41,6 +41,9 @@ func (d *Driver) Start(ctx context.Context, spec backend.Spec) (_ backend.Device
 		return nil, err
 	}
 	path, err := findProgram(spec.Path, spec.Env)
+	if err == nil {
+		path, err = followAlias(path)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -238,8 +241,8 @@ func candidates(path string, env []string) []string {
 	return files
 }
 
-// checkProgram does not follow a link: an application's alias in WindowsApps is
-// one that only the start of a process can follow.
+// checkProgram does not follow a link: no file operation follows an application's
+// alias.
 func checkProgram(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -251,6 +254,50 @@ func checkProgram(path string) error {
 		return invalid("shellPath: %s is a folder, not a program", path)
 	}
 	return nil
+}
+
+// followAlias returns the program that path stands for when it is the alias of an
+// application from the Store: in a pseudo console the alias itself may not start.
+func followAlias(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil || info.Mode()&fs.ModeIrregular == 0 {
+		return path, nil
+	}
+	point, err := reparsePoint(path)
+	if err != nil {
+		return path, nil // the start says what is wrong with it
+	}
+	target, err := aliasTarget(point)
+	switch {
+	case err != nil:
+		return "", invalid("shellPath: %s cannot be started: %v", path, err)
+	case target == "":
+		return path, nil
+	}
+	if _, err := os.Lstat(target); errors.Is(err, fs.ErrNotExist) {
+		return "", invalid("shellPath: %s is the alias of an application that is not installed; install it, or give the path of another program", path)
+	}
+	return target, nil
+}
+
+// reparsePoint reads what the file system keeps in a file's place.
+func reparsePoint(path string) ([]byte, error) {
+	name, err := windows.UTF16PtrFromString(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := windows.CreateFile(name, 0, windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil,
+		windows.OPEN_EXISTING, windows.FILE_FLAG_OPEN_REPARSE_POINT|windows.FILE_FLAG_BACKUP_SEMANTICS, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer closeHandles(h)
+	buf := make([]byte, windows.MAXIMUM_REPARSE_DATA_BUFFER_SIZE)
+	var n uint32
+	if err := windows.DeviceIoControl(h, windows.FSCTL_GET_REPARSE_POINT, nil, 0, &buf[0], uint32(len(buf)), &n, nil); err != nil {
+		return nil, err
+	}
+	return buf[:n], nil
 }
 
 func startError(path, dir string, err error) error {

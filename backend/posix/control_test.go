@@ -46,7 +46,9 @@ func TestForeground(t *testing.T) {
 	s.shows(t, "Terminated")
 }
 
-// platform A13: a terminal whose session has ended has no foreground group.
+// A terminal whose session has ended has no foreground group.
+//
+// Case: A13
 func TestForegroundOfClosingTerminal(t *testing.T) {
 	s := open(t, shSpec("exit"))
 	s.ends(t)
@@ -56,7 +58,9 @@ func TestForegroundOfClosingTerminal(t *testing.T) {
 	require.Error(t, err, "never a guess")
 }
 
-// platform A17, T37: the interrupt reaches a program that switched the key off.
+// The interrupt reaches a program that switched the key off.
+//
+// Case: A17, T37
 func TestInterruptInRawMode(t *testing.T) {
 	s := open(t, bashSpec())
 	s.readsShell(t)
@@ -160,7 +164,9 @@ func TestOtherModes(t *testing.T) {
 	assert.Contains(t, s.output(), " -inlcr")
 }
 
-// platform P22, A19: typed input that nobody has read yet can be dropped.
+// Typed input that nobody has read yet can be dropped.
+//
+// Case: P22, A19
 func TestPendingAndFlush(t *testing.T) {
 	s := open(t, withChannel(shSpec("stty -echo; echo ready; read go <&3; read x; echo got=$x")))
 	s.shows(t, "ready")

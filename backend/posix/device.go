@@ -222,12 +222,12 @@ func (d *device) signal(ctx context.Context, name string, shellToo bool) (int, e
 // the signal is meant for it, and most would end the shell. It is false when there
 // is no such program.
 func (d *device) signalReader(sig unix.Signal) bool {
-	w, err := d.InputWait()
-	if err != nil || w.State != backend.WaitReading {
+	others, err := d.shareGroup()
+	if err != nil {
 		return false
 	}
 	var chain []process
-	for pid := w.PID; pid != d.pid; {
+	for pid := d.readerAmong(others); pid != 0 && pid != d.pid; {
 		p, err := d.family.table.lookup(pid)
 		if err != nil || p.pgid != d.pid {
 			break

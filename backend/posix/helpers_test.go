@@ -5,6 +5,7 @@ package posix
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -21,8 +22,12 @@ import (
 
 const (
 	// patience bounds every wait of a test: long, because both cores may be busy.
-	patience = 20 * time.Second
+	patience = time.Minute
 	tick     = 2 * time.Millisecond
+
+	// lastGrace is how long the programs of a finished test may take to end. A
+	// set-uid one that the host may not signal lets seconds pass after a refusal.
+	lastGrace = 5 * time.Second
 
 	roleVariable = "POSIX_TEST_ROLE"
 )
@@ -30,10 +35,17 @@ const (
 // roles are what this test binary does when a test starts it again.
 var roles = map[string]func(){}
 
+// inParallel is how many tests run at once: most of them wait for programs.
+const inParallel = "8"
+
 func TestMain(m *testing.M) {
 	if role, ok := roles[os.Getenv(roleVariable)]; ok {
 		role()
 		return
+	}
+	flag.Parse()
+	if err := flag.Set("test.parallel", inParallel); err != nil {
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -102,7 +114,7 @@ func open(t testing.TB, spec backend.Spec) *screen {
 	s := &screen{device: dev.(*device), eof: make(chan struct{})}
 	go s.collect()
 	t.Cleanup(func() {
-		require.NoError(t, s.Terminate(context.Background(), time.Second))
+		require.NoError(t, s.Terminate(context.Background(), lastGrace))
 		<-s.eof
 		require.ErrorIs(t, s.err, io.EOF)
 	})
@@ -167,14 +179,28 @@ func eventually(t testing.TB, condition func() bool, what string, args ...any) {
 	}
 }
 
-// need skips a test that is about a program which this machine does not have.
-func need(t testing.TB, program string) string {
+// samples is how often a test looks: the whole proof with SHELLSTEAD_SOAK=1
+// (ci/soak), otherwise a fortieth of it.
+func samples(whole int) int {
+	if os.Getenv("SHELLSTEAD_SOAK") != "" {
+		return whole
+	}
+	return whole / 40
+}
+
+// requires skips a test that is about programs which this machine does not
+// have. Continuous integration installs all of them.
+func requires(t testing.TB, programs ...string) {
 	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
+	for _, program := range programs {
+		if _, err := exec.LookPath(program); err == nil {
+			continue
+		}
+		if os.Getenv("CI") != "" {
+			require.FailNow(t, "the test is about "+program+", which ci/packages installs")
+		}
 		t.Skipf("the test is about %s, which is not installed", program)
 	}
-	return path
 }
 
 // readsTerminal waits until the program itself is blocked reading its terminal.

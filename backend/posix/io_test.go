@@ -19,7 +19,9 @@ import (
 
 func code(n int) *int { return &n }
 
-// platform T6, T35: the status is the system's own.
+// The status is the system's own.
+//
+// Case: T6, T35
 func TestExitStatus(t *testing.T) {
 	tests := []struct {
 		script string
@@ -39,12 +41,14 @@ func TestExitStatus(t *testing.T) {
 	}
 }
 
-// F60, platform A27: everything that was written before the exit is read, every
-// time.
-func TestOutputIsDrained(t *testing.T) {
+// Everything that was written before the exit is read, every time.
+//
+// Case: F60 (microsoft/node-pty#72, #85, #140, #674, #726), A27
+func TestOutputIsDrainedSoak(t *testing.T) {
+	t.Parallel()
 	const size = 200000
 	spec := shSpec(fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; printf END", size))
-	for range 200 {
+	for range samples(1000) {
 		s := open(t, spec)
 		<-s.eof
 		require.Len(t, s.output(), size+len("END"))
@@ -63,9 +67,12 @@ func TestLateReader(t *testing.T) {
 	require.NoError(t, dev.Terminate(context.Background(), time.Second))
 }
 
-// platform T42: a background job that keeps the terminal open holds up neither
-// the exit nor the end of the output.
+// A background job that keeps the terminal open holds up neither the exit nor
+// the end of the output.
+//
+// Case: T42
 func TestExitWithBackgroundJob(t *testing.T) {
+	t.Parallel()
 	spec := bashSpec()
 	s := open(t, spec)
 	s.readsShell(t)
@@ -78,11 +85,13 @@ func TestExitWithBackgroundJob(t *testing.T) {
 
 // The drain is bounded while a background process writes without end.
 func TestDrainIsBounded(t *testing.T) {
+	t.Parallel()
 	for name, script := range map[string]string{
 		"flood":   `trap '' HUP; (while :; do echo flood; done) & exit 3`,
 		"trickle": `trap '' HUP; (while :; do echo drop; sleep 0.01; done) & exit 3`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := open(t, specOf("bash", "-m", "-c", script))
 			assert.Equal(t, code(3), s.ends(t).Code)
 			select {
@@ -97,6 +106,7 @@ func TestDrainIsBounded(t *testing.T) {
 // A shell that closes every descriptor of its terminal has not ended, and may
 // open the terminal again.
 func TestTerminalIsReopened(t *testing.T) {
+	t.Parallel()
 	s := open(t, withChannel(shSpec(`exec </dev/null >/dev/null 2>&1; read go <&3; exec </dev/tty >/dev/tty; echo two; read x; echo "x=$x"`)))
 	eventually(t, func() bool {
 		s.reading.mu.Lock()
@@ -116,15 +126,29 @@ func TestTerminalIsReopened(t *testing.T) {
 	}
 }
 
-// platform P15, A16: with nobody reading, a write ends with its context and
-// tells what was accepted; the interrupt still works.
+// With nobody reading, a write ends with its context and tells what was
+// accepted; the interrupt still works.
+//
+// Case: P15, A16
 func TestWriteIsBounded(t *testing.T) {
+	t.Parallel()
 	cause := errors.New("enough")
 	s := open(t, shSpec("echo ready; exec sleep 300"))
 	s.shows(t, "ready")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
-	n, err := s.Write(ctx, []byte(strings.Repeat("0123456789abcde\n", 300000/16)))
+	var n int
+	var err error
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		n, err = s.Write(ctx, []byte(strings.Repeat("0123456789abcde\n", 300000/16)))
+	}()
+	eventually(t, func() bool {
+		pending, err := s.PendingInput()
+		return err == nil && pending > 1000
+	}, "the queue to fill")
+	cancel(cause)
+	<-written
 	require.ErrorIs(t, err, cause)
 	require.ErrorContains(t, err, fmt.Sprintf("accepted %d of 300000", n))
 	assert.Greater(t, n, 1000)
@@ -154,6 +178,7 @@ func TestWriteAfterCancel(t *testing.T) {
 
 // A slow reader gets every line, across a full queue.
 func TestWriteToSlowReader(t *testing.T) {
+	t.Parallel()
 	s := open(t, shSpec("stty -echo; echo ready; sleep 0.1; head -c 1000000 | cksum; echo done"))
 	s.shows(t, "ready")
 	s.types(t, strings.Repeat(strings.Repeat("x", 99)+"\n", 10000))
@@ -166,6 +191,7 @@ func TestWriteToSlowReader(t *testing.T) {
 }
 
 func TestConcurrentWritesDoNotMix(t *testing.T) {
+	t.Parallel()
 	s := open(t, shSpec("stty -echo; echo ready; cat"))
 	s.shows(t, "ready")
 	done := make(chan error)
@@ -190,7 +216,9 @@ func TestConcurrentWritesDoNotMix(t *testing.T) {
 	}
 }
 
-// platform P20, P21; creack/pty#162: a blocked Read ends with the terminal.
+// A blocked Read ends with the terminal.
+//
+// Case: P20, P21 (creack/pty#162)
 func TestTerminateWakesRead(t *testing.T) {
 	dev, err := newDriver(t).Start(context.Background(), specOf("sleep", "300"))
 	require.NoError(t, err)

@@ -65,6 +65,7 @@ func launchedSpec(t testing.TB, role string, args ...string) backend.Spec {
 
 // The terminal is about the program, not about its launcher.
 func TestLaunchedProgram(t *testing.T) {
+	t.Parallel()
 	s := open(t, launchedSpec(t, "launcher", "bash", "--noprofile", "--norc", "-i"))
 	atPrompt := func() bool {
 		w, err := s.ShellWait()
@@ -96,6 +97,7 @@ func TestLaunchedProgram(t *testing.T) {
 }
 
 func TestEndOfALaunchedProgram(t *testing.T) {
+	t.Parallel()
 	code := func(n int) *int { return &n }
 	s := open(t, launchedSpec(t, "launcher", "sh", "-c", "exit 137"))
 	<-s.Exited()
@@ -112,6 +114,7 @@ func TestEndOfALaunchedProgram(t *testing.T) {
 
 // Nothing is left of a launched program's tree, nor of its launcher.
 func TestTeardownOfALaunchedProgram(t *testing.T) {
+	t.Parallel()
 	s := open(t, launchedSpec(t, "launcher", "sh", "-c", `setsid sh -c 'echo pid=$$=; exec sleep 1000' & sleep 1000`))
 	var orphan int
 	eventually(t, func() bool {
@@ -127,6 +130,7 @@ func TestTeardownOfALaunchedProgram(t *testing.T) {
 }
 
 func TestLauncherThatFails(t *testing.T) {
+	t.Parallel()
 	_, err := newDriver(t).Start(context.Background(), launchedSpec(t, "failing-launcher"))
 	assert.ErrorContains(t, err, "sandbox: it is broken")
 	_, err = newDriver(t).Start(context.Background(), launchedSpec(t, "launcher", "/no/such/program"))

@@ -13,6 +13,7 @@ import (
 // A job that the program waits for gets the interrupt though it was never given
 // the terminal; a program that reads has missed none.
 func TestInterruptMissedByAStrandedJob(t *testing.T) {
+	t.Parallel()
 	s := open(t, specOf("bash", "-m", "-c", `sleep 300 & echo rea""dy; wait $!; echo "child=$?"; read x`))
 	s.shows(t, "ready")
 	eventually(t, func() bool {
@@ -35,6 +36,7 @@ func TestInterruptMissedByAStrandedJob(t *testing.T) {
 // Once a program has started, whether it missed an interrupt is told by what it
 // does with one.
 func TestInterruptMissedByTheForeground(t *testing.T) {
+	t.Parallel()
 	for script, missed := range map[string]bool{
 		"sleep 300": true,
 		`sh -c 'trap "echo no" INT; echo rea""dy; while :; do sleep 0.01; done'`: false,

@@ -22,7 +22,7 @@ func TestParseStat(t *testing.T) {
 		{"dead", "71 (sh) X" + tail, "sh", 'X', true, false},
 		{"stopped", "71 (vi) T" + tail, "vi", 'T', false, true},
 		{"traced", "71 (vi) t" + tail, "vi", 't', false, true},
-		// platform A29b: a program may choose its name.
+		// Case: A29b, reference 3.3 #75
 		{"name like a stat", "71 (weird) R 1 (x) S" + tail, "weird) R 1 (x", 'S', false, false},
 		{"name of two lines", "71 (a\nb)) S" + tail, "a\nb)", 'S', false, false},
 		{"empty name", "71 () S" + tail, "", 'S', false, false},
@@ -51,7 +51,9 @@ func TestParseStat(t *testing.T) {
 	assert.Equal(t, -1, negative.tpgid, "platform A13: no foreground group")
 }
 
-// platform A1: the three shapes of the file.
+// The three shapes of the file.
+//
+// Case: A1
 func TestParseSyscall(t *testing.T) {
 	got, err := parseSyscall([]byte("0 0x0 0x7f6f1c2d4000 0x20000 0x22 0xffffffff 0x0 0x7ffd08cb4a88 0x7f6f1c3ad1ae\n"))
 	require.NoError(t, err)
@@ -77,7 +79,9 @@ func TestParseSyscall(t *testing.T) {
 	}
 }
 
-// platform A6: a node REPL, whose terminal is not descriptor 0.
+// A node REPL, whose terminal is not descriptor 0.
+//
+// Case: A6
 func TestParseEpoll(t *testing.T) {
 	const info = "pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t1054\n" +
 		"tfd:       17 events:       19 data:               11  pos:0 ino:3 sdev:1a\n" +

@@ -18,21 +18,6 @@ import (
 	"github.com/shellstead/shellstead/backend"
 )
 
-// requires skips a test that is about programs which this machine does not
-// have. Continuous integration installs all of them.
-func requires(t testing.TB, programs ...string) {
-	t.Helper()
-	for _, program := range programs {
-		if _, err := exec.LookPath(program); err == nil {
-			continue
-		}
-		if os.Getenv("CI") != "" {
-			require.FailNow(t, "the test is about "+program+", which ci/packages installs")
-		}
-		t.Skipf("the test is about %s, which is not installed", program)
-	}
-}
-
 func present(programs []string) bool {
 	for _, program := range programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -137,8 +122,11 @@ var classification = []classified{
 }
 
 // What each program looks like when it waits for a line, a key, a secret, or
-// for something else. The rows are of platform A9, P1 to P14.
+// for something else.
+//
+// Case: A9, A11, P1, P2, P3, P4, P5, P8, P10
 func TestClassification(t *testing.T) {
+	t.Parallel()
 	for _, row := range classification {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -167,29 +155,36 @@ func (row *classified) in(t *testing.T, dir string) *screen {
 	return s
 }
 
-func (row *classified) checkIn(t *testing.T, dir string) *screen {
+func (row *classified) checkIn(t *testing.T, dir string) {
 	t.Helper()
-	s := row.in(t, dir)
-	// Programs still start up behind their first output. What they have come to
-	// stays: it is seen for a while.
+	settle(t, []classified{*row}, []*screen{row.in(t, dir)})
+}
+
+// settle waits until the rows' programs are what the rows say. Programs still
+// start up behind their first output; what they have come to stays, so it is
+// seen for a while.
+func settle(t *testing.T, rows []classified, screens []*screen) {
+	t.Helper()
 	const steady = 300 * time.Millisecond
-	var w backend.Wait
-	var since time.Time
-	eventually(t, func() bool {
-		var err error
-		w, err = s.InputWait()
-		right := err == nil && w.State == row.state && strings.HasPrefix(w.Program, row.who) && (w.Timed || !row.timed) &&
-			(row.kind == "" || s.kind(t) == row.kind)
-		if !right {
-			since = time.Time{}
-			return false
+	since := time.Now()
+	for i := 0; i < len(rows); {
+		row, s := &rows[i], screens[i]
+		var w backend.Wait
+		right := func() bool {
+			var err error
+			w, err = s.InputWait()
+			return err == nil && w.State == row.state && strings.HasPrefix(w.Program, row.who) && (w.Timed || !row.timed) &&
+				(row.kind == "" || s.kind(t) == row.kind)
 		}
-		if since.IsZero() {
+		if !right() {
+			eventually(t, right, "%s (%s %q %s): %+v\n%s", row.name, stateNames[row.state], row.who, row.kind, &w, s)
 			since = time.Now()
 		}
-		return time.Since(since) >= steady
-	}, "%s (%s %q %s): %+v\n%s", row.name, stateNames[row.state], row.who, row.kind, &w, s)
-	return s
+		if i++; i == len(rows) && time.Since(since) < steady {
+			i = 0
+			time.Sleep(tick)
+		}
+	}
 }
 
 var stateNames = map[backend.WaitState]string{
@@ -201,6 +196,7 @@ func (s *screen) String() string { return s.output() }
 // A client of another machine always reads the terminal, whether or not anybody
 // at the far end does; its own questions are seen.
 func TestClassificationOfSSH(t *testing.T) {
+	t.Parallel()
 	requires(t, "ssh", "ssh-keygen")
 	sshd := "/usr/sbin/sshd"
 	requires(t, sshd)
@@ -248,13 +244,17 @@ func TestClassificationOfSSH(t *testing.T) {
 		{name: "sleep", run: ssh + hostKeys + " -i open" + at + "'echo rea\"\"dy; exec sleep 300'", shows: "ready", state: backend.WaitUnknown},
 	}
 	for _, row := range rows {
-		t.Run(row.name, func(t *testing.T) { row.checkIn(t, dir) })
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.checkIn(t, dir)
+		})
 	}
 }
 
 // A database client waits for its user at the prompt, and for the server in
 // between.
 func TestClassificationOfPsql(t *testing.T) {
+	t.Parallel()
 	requires(t, "psql", "setpriv")
 	bin, err := exec.LookPath("postgres")
 	if err != nil {
@@ -293,12 +293,16 @@ func TestClassificationOfPsql(t *testing.T) {
 		{name: "prompt", run: psql, shows: "postgres=# ", state: backend.WaitReading, kind: "key", who: "psql"},
 		{name: "query", run: psql, types: "select pg_sleep(300);\n", state: backend.WaitBusy},
 	} {
-		t.Run(row.name, func(t *testing.T) { row.checkIn(t, place(t)) })
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.checkIn(t, place(t))
+		})
 	}
 }
 
 // The same table, by a host that is not root: set-uid programs hide their calls.
 func TestClassificationUnprivileged(t *testing.T) {
+	t.Parallel()
 	cmd := unprivileged(t, "-test.run=^TestClassification(OfPsql)?$", "-test.v")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)

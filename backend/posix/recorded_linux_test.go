@@ -98,7 +98,9 @@ func elf(class byte, machine uint16) string {
 }
 
 // What blocked threads look like on other architectures, in 32-bit programs,
-// and where a system refuses to show them. platform A1 to A6.
+// and where a system refuses to show them.
+//
+// Case: A1, A2, A3, A4, A5, A6
 func TestExamineRecords(t *testing.T) {
 	slave := unix.Stat_t{Dev: unix.Mkdev(0, 26), Ino: 3, Rdev: unix.Mkdev(136, 0), Mode: unix.S_IFCHR}
 	alias := unix.Stat_t{Dev: unix.Mkdev(0, 5), Ino: 12, Rdev: unix.Mkdev(5, 0), Mode: unix.S_IFCHR}
@@ -291,7 +293,9 @@ func TestOtherArchitecturesProveNothing(t *testing.T) {
 	assert.Contains(t, c.ExactReadWhy, "no system call table")
 }
 
-// platform A2b: what the scopes of Yama allow, as the capability table says it.
+// What the scopes of Yama allow, as the capability table says it.
+//
+// Case: A2b
 func TestWhyRefused(t *testing.T) {
 	for scope, why := range map[string]string{
 		"":  "a security module",

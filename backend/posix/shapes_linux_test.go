@@ -11,8 +11,11 @@ import (
 )
 
 // Shapes of what a terminal leaves behind that a plain shell does not make by
-// itself. platform A26 to A31.
+// itself.
+//
+// Case: A28, A29
 func TestTerminateEveryShape(t *testing.T) {
+	t.Parallel()
 	const say = `echo $$ >>"$F"; `
 	const asleep = `sh -c '` + say + `exec sleep 300'`
 	tests := []struct {
@@ -53,6 +56,7 @@ time.sleep(300)" &`, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			requires(t, tt.needs...)
 			file := filepath.Join(place(t), "pids")
 			spec := bashSpec()
@@ -74,6 +78,7 @@ time.sleep(300)" &`, 2},
 // Processes in a namespace of ids call themselves by other numbers; they end
 // with the first one of them, and none is left.
 func TestTerminateNamespaceOfIDs(t *testing.T) {
+	t.Parallel()
 	requires(t, "bwrap")
 	s := open(t, shSpec("bwrap --bind / / --dev /dev --proc /proc --unshare-pid sh -c '(trap \"\" HUP TERM; setsid env -i sleep 300 </dev/null >/dev/null 2>&1 &); echo rea\"\"dy; exec sleep 300'; exit"))
 	s.shows(t, "ready")

@@ -122,10 +122,12 @@ func TestDescriptors(t *testing.T) {
 	assert.Equal(t, "<0><1><2><3>DONE", s.output())
 }
 
-// pwsh S33: a child that makes its standard output non-blocking must not make
-// the standard input so.
+// A child that makes its standard output non-blocking must not make the
+// standard input so.
+//
+// Case: S33
 func TestSeparateDescriptors(t *testing.T) {
-	need(t, "python3")
+	requires(t, "python3")
 	const script = `import fcntl, os
 fcntl.fcntl(1, fcntl.F_SETFL, fcntl.fcntl(1, fcntl.F_GETFL) | os.O_NONBLOCK)
 print("input", bool(fcntl.fcntl(0, fcntl.F_GETFL) & os.O_NONBLOCK), os.isatty(0), os.isatty(2), os.ttyname(0) == os.ttyname(2))`

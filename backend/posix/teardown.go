@@ -26,6 +26,10 @@ const (
 	// shell at its prompt has ended by then. Each later pause is twice as long.
 	firstReminder = 20 * time.Millisecond
 
+	// maxSurvived is after how many hang-ups in a row, each given more time than
+	// the one before, a leader that rests will not end by itself.
+	maxSurvived = 3
+
 	// freezeRounds bounds the scans that stop a tree before it is killed.
 	freezeRounds = 8
 )
@@ -100,16 +104,22 @@ func (d *device) endTree(grace time.Duration) error {
 
 // leaderObeys asks the leader to end and waits for up to grace. The hang-up is
 // repeated: a shell may take note of one that comes while it starts, and then
-// wait for input without a look at its notes.
+// wait for input without a look at its notes. Grace is for a program that is
+// doing something: one that rests at its input after several hang-ups has had
+// its answer.
 func (d *device) leaderObeys(leader []process, grace time.Duration) bool {
 	d.family.send(leader, unix.SIGHUP, unix.SIGTERM, unix.SIGCONT)
 	deadline := time.Now().Add(grace)
+	survived := 0
 	for pause := firstReminder; ; pause *= 2 {
 		left := time.Until(deadline)
 		if d.endedWithin(min(pause, left)) {
 			return true
 		}
-		if left <= pause {
+		if survived++; !d.rests() {
+			survived = 0
+		}
+		if left <= pause || survived == maxSurvived {
 			return false
 		}
 		d.family.send(leader, unix.SIGHUP)
@@ -196,18 +206,24 @@ func (f *family) end(grace time.Duration, last bool) (left []process, err error)
 }
 
 // kill kills all members but the leader, and what they fork until they are dead.
+// limit counts from the first kill: on a busy machine the scans before it can
+// take as long.
 func (f *family) kill(limit time.Duration) (left []process, err error) {
-	for deadline := time.Now().Add(limit); ; {
+	var deadline time.Time
+	for {
 		members, err := f.freeze()
 		if err != nil {
 			return nil, fmt.Errorf("posix: scan the process tree: %w", err)
 		}
-		now := time.Now()
-		if len(members) == 0 || !now.Before(deadline) {
+		if len(members) == 0 || !deadline.IsZero() && !time.Now().Before(deadline) {
 			return members, nil
 		}
 		if denied := f.send(members, unix.SIGKILL); len(denied) == len(members) {
 			return members, nil
+		}
+		now := time.Now()
+		if deadline.IsZero() {
+			deadline = now.Add(limit)
 		}
 		until := now.Add(killRound)
 		if until.After(deadline) {

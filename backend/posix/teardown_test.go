@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,8 +45,11 @@ func numbers(t testing.TB, path string, count int) []int {
 	return pids
 }
 
-// platform T41, A28, reference 3.3 #33–#36: what outlives a plain hang-up.
+// What outlives a plain hang-up.
+//
+// Case: T41, A28, reference 3.3 #72
 func TestTerminateWholeTree(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, command string
 		count         int
@@ -58,7 +62,8 @@ func TestTerminateWholeTree(t *testing.T) {
 		{"own session", `setsid sh -c 'echo $$ >>"$0"; exec sleep 300' "$F" &`, 1},
 		{"daemon", `(setsid sh -c 'echo $$ >>"$0"; exec sleep 300' "$F" </dev/null >/dev/null 2>&1 &)`, 1},
 		{"no environment", `env -i sh -c 'echo $$ >>"$0"; exec sleep 300' "$F" &`, 1},
-		// platform A29: all that was known of it is left behind at once, but for
+		// Case: A29
+		// All that was known of it is left behind at once, but for
 		// the resource limit.
 		{"no environment, session or terminal, orphan", `(env -i setsid sh -c 'echo $$ >>"$0"; exec sleep 300' "$F" </dev/null >/dev/null 2>&1 &)`, 1},
 		{"no environment, orphan", `(env -i sh -c 'echo $$ >>"$0"; exec sleep 300' "$F" &)`, 1},
@@ -70,6 +75,7 @@ func TestTerminateWholeTree(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			file := filepath.Join(t.TempDir(), "pids")
 			spec := bashSpec()
 			spec.Env = append(spec.Env, "F="+file)
@@ -86,12 +92,15 @@ func TestTerminateWholeTree(t *testing.T) {
 	}
 }
 
-// reference 3.3 #36: programs that are started while the shell dies.
+// Programs that are started while the shell dies.
+//
+// Case: reference 3.3 #72
 func TestTerminateSweeps(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pids")
 	s := open(t, specOf("bash", "-c", `trap '' TERM; trap 'trap "" HUP; sh -c "echo \$\$ >>\"\$0\"; exec sleep 300" "$0" & wait' HUP; echo rea""dy; while :; do sleep 0.01; done`, file))
 	s.shows(t, "ready")
-	require.NoError(t, s.Terminate(context.Background(), 300*time.Millisecond))
+	require.NoError(t, s.Terminate(context.Background(), time.Second))
 	for _, pid := range numbers(t, file, 1) {
 		assert.True(t, gone(pid))
 	}
@@ -125,6 +134,7 @@ func TestTerminateRunsNothingMore(t *testing.T) {
 
 // A shell and a tree that ignore everything are ended within two graces.
 func TestTerminateStubbornShell(t *testing.T) {
+	t.Parallel()
 	s := open(t, specOf("bash", "-c", `trap '' HUP TERM; (while :; do sleep 0.05; done) & echo rea""dy; while :; do sleep 0.05; done`))
 	s.shows(t, "ready")
 	const grace = 300 * time.Millisecond
@@ -134,6 +144,47 @@ func TestTerminateStubbornShell(t *testing.T) {
 	assert.Less(t, time.Since(began), 5*time.Second)
 	t.Logf("ended after %v", time.Since(began))
 	assert.Equal(t, "SIGKILL", s.ExitStatus().Signal)
+}
+
+// A shell that is still at its prompt after several hang-ups is not waited for;
+// one that does something about them is.
+func TestTerminateShellThatSurvivesHangUps(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells what a shell waits for")
+	}
+	for name, tt := range map[string]struct {
+		trap         string
+		early, saves bool
+	}{
+		"ignores them":    {`trap '' HUP TERM`, true, false},
+		"has a trap":      {`trap '' TERM; trap 'echo >"$F"' HUP`, true, true},
+		"has a slow trap": {`trap '' TERM; trap 'sleep 0.3; sleep 0.3; echo >"$F"' HUP`, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "saved")
+			// readline takes a hang-up for the end of the input, trap or not.
+			spec := specOf("bash", "--noprofile", "--norc", "--noediting", "-i")
+			spec.Env = append(spec.Env, "F="+file)
+			s := open(t, spec)
+			s.readsShell(t)
+			s.types(t, tt.trap+"; echo rea''dy\n")
+			s.shows(t, "ready")
+			s.readsShell(t)
+			const grace = 3 * time.Second
+			began := time.Now()
+			require.NoError(t, s.Terminate(context.Background(), grace))
+			t.Logf("ended after %v", time.Since(began))
+			if tt.early {
+				assert.Less(t, time.Since(began), grace)
+			}
+			assert.Equal(t, "SIGKILL", s.ExitStatus().Signal)
+			if tt.saves {
+				assert.FileExists(t, file)
+			}
+		})
+	}
 }
 
 func TestTerminateForkStorm(t *testing.T) {
@@ -206,7 +257,7 @@ func TestNestedMarks(t *testing.T) {
 	assert.Contains(t, s.output(), "2\r\n")
 }
 
-func TestOpenAndCloseLeavesNothing(t *testing.T) {
+func TestOpenAndCloseSoak(t *testing.T) {
 	d := newDriver(t)
 	cycle := func() int {
 		spec := withChannel(bashSpec())
@@ -227,7 +278,7 @@ func TestOpenAndCloseLeavesNothing(t *testing.T) {
 	}
 	eventually(t, func() bool { _, idle := settled(); return idle }, "the supervisor to end")
 	files, routines := openFiles(t), goroutines()
-	for range 200 {
+	for range samples(1000) {
 		pid := cycle()
 		_, err := systemTable().lookup(pid)
 		require.ErrorIs(t, err, errGone)
@@ -351,8 +402,10 @@ func TestFamilyMembers(t *testing.T) {
 	assert.Equal(t, []string{"p101", "p103", "p104", "p109"}, names(members))
 }
 
-// reference 3.3 #34: the number of a process that has ended is given to
-// another one while the teardown is under way.
+// The number of a process that has ended is given to another one while the
+// teardown is under way.
+//
+// Case: reference 3.3 #73
 func TestRecycledProcessIsNeverSignalled(t *testing.T) {
 	table := newFakeTable(row(100, 50, 77, 100), row(101, 60, 100, 100), row(102, 61, 100, 100))
 	stranger := row(102, 99, 1, 5)
@@ -375,6 +428,15 @@ func TestEndEscalates(t *testing.T) {
 }
 
 // What the host may not signal is reported, and only a later attempt asks again.
+// A scan may take longer than the limit; what it found is killed nonetheless.
+func TestKillAfterASlowScan(t *testing.T) {
+	table := newFakeTable(row(100, 50, 77, 100), row(101, 60, 100, 100))
+	table.dies[101] = unix.SIGKILL
+	left, err := fakeFamily(table).kill(0)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
 func TestEndReportsTheImmune(t *testing.T) {
 	table := newFakeTable(row(100, 50, 77, 100), row(101, 60, 100, 100), row(102, 61, 100, 100))
 	table.immune[102] = unix.EPERM

@@ -19,3 +19,8 @@ func probeExactRead() error {
 
 func (d *device) ShellWait() (backend.Wait, error) { return backend.Wait{}, probeExactRead() }
 func (d *device) InputWait() (backend.Wait, error) { return backend.Wait{}, probeExactRead() }
+
+func (*device) readerAmong([]process) int { return 0 }
+
+// rests is never known here.
+func (d *device) rests() bool { return false }

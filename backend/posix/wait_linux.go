@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -58,6 +59,7 @@ type waitProbe struct {
 	orphans  []process // who may read for it outside of the tree
 	scanned  time.Time
 	scanCost time.Duration
+	still    stillness
 }
 
 // threadFiles are the kept files of the one thread that reads.
@@ -154,6 +156,19 @@ func (d *device) ShellWait() (backend.Wait, error) {
 		p.otherThreads(&w)
 	}
 	return w, nil
+}
+
+// rests tells whether nothing goes on in the started program: it has one thread,
+// which is blocked in a read of the terminal without a limit.
+func (d *device) rests() bool {
+	w, err := d.ShellWait()
+	if err != nil || w.State != backend.WaitReading || w.Timed || w.Channel {
+		return false
+	}
+	p := &d.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.closed && p.threads() == 1
 }
 
 // subject is a thread of the started program, whose files are kept open.
@@ -331,27 +346,60 @@ func (d *device) InputWait() (backend.Wait, error) {
 	p := &d.probe
 	p.search.Lock()
 	defer p.search.Unlock()
+	if p.group == pgid && !p.scanDue(time.Now()) && p.still.lasts() {
+		return backend.Wait{State: backend.WaitBusy}, nil
+	}
 	e := evidence{want: want{terminal: d.term.id, group: pgid}, probe: p}
-	members := p.tree(pgid)
+	members, pids := p.tree(pgid)
 	e.look(members)
 	if e.reading == nil {
-		e.look(p.scan(pgid, members))
+		orphans := p.scan(pgid, members)
+		e.look(orphans)
+		for _, q := range orphans {
+			pids = append(pids, q.pid)
+		}
 	}
-	return e.conclude(), nil
+	w := e.conclude()
+	if w.State != backend.WaitBusy || e.running {
+		p.still = stillness{}
+	} else {
+		p.still.note(pids)
+	}
+	return w, nil
+}
+
+// readerAmong returns the first of members that is provably blocked reading the
+// terminal, 0 when none is.
+func (d *device) readerAmong(members []process) (pid int) {
+	if nativeABI == nil {
+		return 0
+	}
+	p := &d.probe
+	p.search.Lock()
+	defer p.search.Unlock()
+	e := evidence{want: want{terminal: d.term.id, group: d.pid}, probe: p}
+	if e.look(members); e.reading == nil {
+		return 0
+	}
+	return e.reading.PID
 }
 
 // tree returns the members of a process group among the started program and its
 // descendants, and the descendants of those members, except for background jobs:
-// the system lets none of those read.
-func (p *waitProbe) tree(pgid int) []process {
-	var members, seen []process
+// the system lets none of those read. pids are all that decided who they are.
+func (p *waitProbe) tree(pgid int) (members []process, pids []int) {
+	var seen []process
 	type node struct {
 		pid, parent int  // parent is 0 for a root
 		inside      bool // below a member
 	}
 	var queue []node
-	for _, pid := range p.roots(pgid) {
+	roots, parent := p.roots(pgid)
+	for _, pid := range roots {
 		queue = append(queue, node{pid: pid})
+	}
+	if parent != 0 {
+		pids = append(pids, parent)
 	}
 	for len(queue) > 0 {
 		n := queue[0]
@@ -367,6 +415,7 @@ func (p *waitProbe) tree(pgid int) []process {
 		default:
 			seen = append(seen, st.process)
 		}
+		pids = append(pids, n.pid)
 		member := st.pgid == pgid
 		if n.inside && !member && st.tty == p.dev.term.id.rdev {
 			continue
@@ -380,31 +429,83 @@ func (p *waitProbe) tree(pgid int) []process {
 		}
 	}
 	p.dev.family.remember(seen...)
-	return members
+	return members, pids
 }
 
 // roots returns where to look for a group's members: at its leader and the
-// leader's siblings, as shells make jobs. Without the leader it is the whole
-// tree.
-func (p *waitProbe) roots(pgid int) []int {
+// leader's siblings, as shells make jobs, which have a parent then. Without the
+// leader it is the whole tree.
+func (p *waitProbe) roots(pgid int) (roots []int, parent int) {
 	leader, err := readStat(procPath(pgid, "stat"))
 	if err != nil || leader.pgid != pgid || leader.sid != p.pid {
-		return []int{p.pid}
+		return []int{p.pid}, 0
 	}
 	if pgid == p.pid {
-		return []int{pgid}
+		return []int{pgid}, 0
 	}
-	parent, err := readStat(procPath(leader.ppid, "stat"))
-	if err != nil || parent.sid != p.pid {
-		return []int{pgid} // an orphan; its like are found by the scan
+	above, err := readStat(procPath(leader.ppid, "stat"))
+	if err != nil || above.sid != p.pid {
+		return []int{pgid}, 0 // an orphan; its like are found by the scan
 	}
-	roots := []int{pgid}
+	roots = []int{pgid}
 	for _, pid := range childrenOf(leader.ppid) {
 		if group, err := unix.Getpgid(pid); err == nil && group == pgid && pid != pgid {
 			roots = append(roots, pid)
 		}
 	}
-	return roots
+	return roots, leader.ppid
+}
+
+// stillness lets an answer stand while nobody moves. After a look that found
+// nobody reading, the same is true until a thread of those that were looked at
+// has run: only one that runs can begin to read, start a process or end.
+type stillness struct {
+	threads []string // the schedstat files of all of them
+	account []byte   // what these said after the look
+	holds   bool     // they had said the same before it
+}
+
+// note is called after a look at pids.
+func (s *stillness) note(pids []int) {
+	next := stillness{threads: threadsOf(pids)}
+	var ok bool
+	if next.account, ok = accountOf(next.threads); ok {
+		next.holds = slices.Equal(next.threads, s.threads) && bytes.Equal(next.account, s.account)
+	}
+	*s = next
+}
+
+// threadsOf returns the schedstat files of the threads of processes.
+func threadsOf(pids []int) (files []string) {
+	for _, pid := range pids {
+		for _, tid := range taskIDs(pid) {
+			files = append(files, taskPath(pid, tid, "schedstat"))
+		}
+	}
+	return files
+}
+
+// lasts tells whether no thread has run since the look.
+func (s *stillness) lasts() bool {
+	if !s.holds {
+		return false
+	}
+	now, ok := accountOf(s.threads)
+	return ok && bytes.Equal(now, s.account)
+}
+
+// accountOf returns what the scheduler has counted for threads: their time on a
+// CPU in nanoseconds, and how often they were given one.
+func accountOf(threads []string) (account []byte, ok bool) {
+	var buf [128]byte
+	for _, file := range threads {
+		line, err := readProc(file, buf[:])
+		if err != nil || bytes.HasPrefix(line, []byte("0 ")) { // the kernel may not count
+			return nil, false
+		}
+		account = append(account, line...)
+	}
+	return account, len(threads) > 0
 }
 
 // hiddenStat is what can be told of a process whose folder in /proc is hidden
@@ -444,17 +545,21 @@ func (p *waitProbe) scan(pgid int, known []process) []process {
 	if p.group != pgid {
 		p.group, p.since, p.orphans = pgid, now, nil
 	}
-	pause := min(max(p.scanned.Sub(p.since), orphanAge), maxScanPause)
-	last := p.scanned
-	if last.Before(p.since) {
-		last = p.since
-	}
-	if now.Sub(last) >= pause && now.Sub(p.scanned) >= scanDuty*p.scanCost {
+	if p.scanDue(now) {
 		p.orphans = p.searchOrphans(pgid, known)
 		p.scanned = time.Now()
 		p.scanCost = p.scanned.Sub(now)
 	}
 	return p.orphans
+}
+
+func (p *waitProbe) scanDue(now time.Time) bool {
+	pause := min(max(p.scanned.Sub(p.since), orphanAge), maxScanPause)
+	last := p.scanned
+	if last.Before(p.since) {
+		last = p.since
+	}
+	return now.Sub(last) >= pause && now.Sub(p.scanned) >= scanDuty*p.scanCost
 }
 
 // searchOrphans returns what belongs to this terminal and is not known yet:
@@ -531,6 +636,7 @@ type evidence struct {
 	unknown bool          // something waits in a way that cannot be seen
 	seen    bool          // a member of the group was looked at
 	awake   bool          // a member of the group does something of its own
+	running bool          // a thread is in no call at all
 	stopped *process      // a member of the group that is
 }
 
@@ -601,6 +707,7 @@ func (e *evidence) thread(q process, tid int) (w backend.Wait, f found, err erro
 	}
 	line, turns, err := files.read()
 	if err != nil || !line.blocked {
+		e.running = true
 		return w, f, err
 	}
 	s := &subject{source: live}

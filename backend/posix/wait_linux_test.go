@@ -1,6 +1,7 @@
 package posix
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -28,9 +29,11 @@ func (s *screen) never(t testing.TB, state backend.WaitState) {
 	}
 }
 
-// platform A9, P1–P10: what programs look like while they wait for a line, a
-// key or a secret.
+// What programs look like while they wait for a line, a key or a secret.
+//
+// Case: A9, P1, P3, P4, P8
 func TestInputWaitReading(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		program string // what must be installed
@@ -72,7 +75,8 @@ func TestInputWaitReading(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			need(t, tt.program)
+			t.Parallel()
+			requires(t, tt.program)
 			s := open(t, tt.spec)
 			var w backend.Wait
 			eventually(t, func() bool { // node starts with timers of its own
@@ -96,8 +100,11 @@ import ctypes, os, sys, threading
 threading.Thread(target=sys.stdin.readline).start()
 ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)`
 
-// platform P4, P5, P8, P10: what must not be taken for waiting.
+// What must not be taken for waiting.
+//
+// Case: P4, P5, P8, P10
 func TestInputWaitBusy(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name    string
 		program string
@@ -116,7 +123,8 @@ func TestInputWaitBusy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			need(t, tt.program)
+			t.Parallel()
+			requires(t, tt.program)
 			s := open(t, tt.spec)
 			s.shows(t, "ready")
 			s.waits(t, backend.WaitBusy)
@@ -127,10 +135,12 @@ func TestInputWaitBusy(t *testing.T) {
 
 // What may be a wait for the terminal, but cannot be seen to be one.
 func TestInputWaitUnknown(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ name, script string }{
 		// Its lock may be released, and its ring filled, by anybody.
 		{"futex", "import threading; l = threading.Lock(); l.acquire(); print('ready', flush=True); l.acquire()"},
-		// platform A11: a client of a server elsewhere passes on what it reads.
+		// Case: A11
+		// A client of a server elsewhere passes on what it reads.
 		{"connection", `
 import select, socket
 a = socket.create_server(('127.0.0.1', 0))
@@ -167,6 +177,7 @@ inner.poll()`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			requires(t, "python3")
 			s := open(t, specOf("python3", "-c", tt.script))
 			s.shows(t, "ready")
@@ -189,9 +200,54 @@ func program(t *testing.T, source string, flags ...string) string {
 	return binary
 }
 
-// platform P14, A7: an io_uring holds reads that no system call names, whether
-// its program waits for the ring itself or by way of an epoll set.
+// While nothing moves the answer is not looked for again; whatever begins to
+// move is seen by the next probe.
+func TestInputWaitAfterStillness(t *testing.T) {
+	t.Parallel()
+	requires(t, "bash", "python3")
+	for name, tt := range map[string]struct {
+		script string
+		move   func(t *testing.T, s *screen)
+		want   backend.WaitState
+	}{
+		"reads":                  {"read x <&3; read y", tell, backend.WaitReading},
+		"child reads":            {"(read x <&3; read y); exit", tell, backend.WaitReading},
+		"starts a reader":        {"read x <&3; cat; exit", tell, backend.WaitReading},
+		"replaces itself":        {"read x <&3; exec cat", tell, backend.WaitReading},
+		"other group reads":      {"set -m; (read x <&3; read y); exit", tell, backend.WaitReading},
+		"job comes to the front": {"set -m; python3 -c 'import select; select.select([0], [], [])' & read x <&3; fg", tell, backend.WaitReading},
+		"stops": {"read x <&3", func(t *testing.T, s *screen) {
+			require.NoError(t, unix.Kill(s.PID(), unix.SIGSTOP))
+		}, backend.WaitStopped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, withChannel(specOf("bash", "-c", tt.script)))
+			eventually(t, func() bool {
+				w, err := s.InputWait()
+				require.NoError(t, err)
+				return w.State == backend.WaitBusy && s.probe.still.lasts()
+			}, "the program to rest")
+			tt.move(t, s)
+			s.waits(t, tt.want)
+			assert.False(t, s.probe.still.holds)
+		})
+	}
+}
+
+// tell lets a program with a channel go on.
+func tell(t *testing.T, s *screen) {
+	t.Helper()
+	_, err := s.Channel().Write([]byte("go\n"))
+	require.NoError(t, err)
+}
+
+// An io_uring holds reads that no system call names, whether its program waits
+// for the ring itself or by way of an epoll set.
+//
+// Case: P14, A7
 func TestInputWaitOfRing(t *testing.T) {
+	t.Parallel()
 	const source = `
 #include <linux/io_uring.h>
 #include <poll.h>
@@ -236,6 +292,7 @@ int main(int argc, char **argv) {
 	binary := program(t, source)
 	for _, how := range []string{"enter", "async", "poll", "epoll"} {
 		t.Run(how, func(t *testing.T) {
+			t.Parallel()
 			s := open(t, specOf(binary, map[string]string{"enter": "w", "async": "a", "poll": "p", "epoll": "e"}[how]))
 			eventually(t, func() bool { return strings.Contains(s.output(), "re") }, "the ring")
 			if strings.Contains(s.output(), "refused") {
@@ -249,9 +306,11 @@ int main(int argc, char **argv) {
 	}
 }
 
-// platform P6, P12, A4b: a stopped program still shows the call that it was
-// stopped in.
+// A stopped program still shows the call that it was stopped in.
+//
+// Case: P6, P12, A4b
 func TestInputWaitStopped(t *testing.T) {
+	t.Parallel()
 	s := open(t, shSpec("cat; exit"))
 	w := s.waits(t, backend.WaitReading)
 	require.NoError(t, unix.Kill(w.PID, unix.SIGSTOP))
@@ -262,9 +321,12 @@ func TestInputWaitStopped(t *testing.T) {
 	s.waits(t, backend.WaitReading)
 }
 
-// platform A4: after a stop poll goes on as restart_syscall.
+// After a stop poll goes on as restart_syscall.
+//
+// Case: A4
 func TestInputWaitAfterRestart(t *testing.T) {
-	need(t, "python3")
+	t.Parallel()
+	requires(t, "python3")
 	for name, busy := range map[string]bool{
 		"import select; p = select.poll(); p.register(0, 1); print('ready', flush=True); p.poll(300000)": false,
 		"import ctypes; print('ready', flush=True); ctypes.CDLL(None).sleep(300)":                        true,
@@ -291,16 +353,22 @@ func TestInputWaitAfterRestart(t *testing.T) {
 	}
 }
 
-// platform A10: a reader whose parent has ended is found in the process table.
+// A reader whose parent has ended is found in the process table.
+//
+// Case: A10
 func TestInputWaitOrphan(t *testing.T) {
+	t.Parallel()
 	s := open(t, shSpec("(cat </dev/tty & echo rea''dy); sleep 300"))
 	s.shows(t, "ready")
 	w := s.waits(t, backend.WaitReading)
 	assert.Equal(t, "cat", w.Program)
 }
 
-// platform P6: the shell is at its prompt; its stopped job waits for nothing.
+// The shell is at its prompt; its stopped job waits for nothing.
+//
+// Case: P6
 func TestInputWaitWithBackgroundReader(t *testing.T) {
+	t.Parallel()
 	s := open(t, bashSpec())
 	s.readsShell(t)
 	s.types(t, "set -b; cat &\n")
@@ -309,8 +377,11 @@ func TestInputWaitWithBackgroundReader(t *testing.T) {
 	assert.Equal(t, s.PID(), w.PID)
 }
 
-// platform P13, A3: a 32-bit program counts its calls differently.
+// A 32-bit program counts its calls differently.
+//
+// Case: P13, A3
 func TestInputWaitOf32BitProgram(t *testing.T) {
+	t.Parallel()
 	binary := program(t, `
 void _start(void) {
 	char c;
@@ -341,16 +412,31 @@ func init() {
 		if err != nil {
 			panic(err)
 		}
+		asked := make(chan struct{}) // for the password
 		go func() {
+			var text []byte
 			buf := make([]byte, 1024)
 			for {
-				if _, err := dev.Read(buf); err != nil {
+				n, err := dev.Read(buf)
+				if err != nil {
 					return
+				}
+				seen := bytes.Contains(text, []byte("Password"))
+				if text = append(text, buf[:n]...); !seen && bytes.Contains(text, []byte("Password")) {
+					close(asked)
 				}
 			}
 		}()
+		select {
+		case <-asked:
+		case <-time.After(patience):
+		}
+		within := patience // of its question it is seen to wait, or never
+		if os.Getenv("EXPECT") != "reading" {
+			within = 300 * time.Millisecond
+		}
 		state, program := backend.WaitUnknown, ""
-		for deadline := time.Now().Add(patience / 8); time.Now().Before(deadline); time.Sleep(tick) {
+		for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(tick) {
 			w, err := dev.InputWait()
 			if err != nil {
 				panic(err)
@@ -372,13 +458,17 @@ func init() {
 	}
 }
 
-// platform P2, A2, A12: a set-uid program hides its calls; its password prompt
-// shows in the terminal's modes, where the terminal had echo before.
+// A set-uid program hides its calls; its password prompt shows in the
+// terminal's modes, where the terminal had echo before.
+//
+// Case: P2, A2, A12
 func TestInputWaitOfSetuidProgram(t *testing.T) {
+	t.Parallel()
 	requires(t, "su")
 	for echo, want := range map[string]string{"1": "reading su hidden", "0": "unknown  hidden"} {
 		cmd := unprivileged(t)
-		cmd.Env = append(cmd.Env, "ECHO="+echo, roleVariable+"=su")
+		expected, _, _ := strings.Cut(want, " ")
+		cmd.Env = append(cmd.Env, "ECHO="+echo, "EXPECT="+expected, roleVariable+"=su")
 		cmd.Stderr = os.Stderr // a coverage build warns there
 		out, err := cmd.Output()
 		require.NoError(t, err, "%s", out)
@@ -386,31 +476,38 @@ func TestInputWaitOfSetuidProgram(t *testing.T) {
 	}
 }
 
-// platform A2c: where /proc hides other users' processes, and even a folder of
-// one is not there.
+// Where /proc hides other users' processes, and even a folder of one is not
+// there.
+//
+// Case: A2c
 func TestInputWaitWithHiddenProcesses(t *testing.T) {
+	t.Parallel()
 	requires(t, "su", "unshare", "mount")
 	for _, hide := range []string{"1", "2"} {
-		plain := unprivileged(t)
-		if err := exec.Command("unshare", "-m", "mount", "-t", "proc", "-o", "hidepid="+hide, "proc", "/proc").Run(); err != nil {
-			t.Skipf("a private /proc cannot be mounted here: %v", err)
-		}
-		args := append([]string{"-m", "sh", "-c", `mount -t proc -o hidepid="$0" proc /proc && exec "$@"`, hide}, plain.Args...)
-		cmd := exec.Command("unshare", args...)
-		cmd.Env = append(plain.Env, "ECHO=1", roleVariable+"=su")
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		require.NoError(t, err, "%s", out)
-		assert.Equal(t, "unknown  hidden", string(out), "hidepid=%s", hide)
+		t.Run("hidepid="+hide, func(t *testing.T) {
+			t.Parallel()
+			plain := unprivileged(t)
+			if err := exec.Command("unshare", "-m", "mount", "-t", "proc", "-o", "hidepid="+hide, "proc", "/proc").Run(); err != nil {
+				t.Skipf("a private /proc cannot be mounted here: %v", err)
+			}
+			args := append([]string{"-m", "sh", "-c", `mount -t proc -o hidepid="$0" proc /proc && exec "$@"`, hide}, plain.Args...)
+			cmd := exec.Command("unshare", args...)
+			cmd.Env = append(plain.Env, "ECHO=1", "EXPECT=unknown", roleVariable+"=su")
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			require.NoError(t, err, "%s", out)
+			assert.Equal(t, "unknown  hidden", string(out))
 
-		cmd = exec.Command("unshare", append(args, "-test.run=^TestInputWait(Reading|Busy)$/^(read|cat|script)")...)
-		cmd.Env = plain.Env
-		out, err = cmd.CombinedOutput()
-		require.NoError(t, err, "one's own programs show: %s", out)
+			cmd = exec.Command("unshare", append(args, "-test.run=^TestInputWait(Reading|Busy)$/^(read|cat|script)")...)
+			cmd.Env = plain.Env
+			out, err = cmd.CombinedOutput()
+			require.NoError(t, err, "one's own programs show: %s", out)
+		})
 	}
 }
 
 func TestShellWait(t *testing.T) {
+	t.Parallel()
 	s := open(t, bashSpec())
 	w := s.readsTerminal(t)
 	assert.Equal(t, s.PID(), w.PID)
@@ -439,6 +536,7 @@ func TestShellWait(t *testing.T) {
 }
 
 func TestShellWaitOnChannel(t *testing.T) {
+	t.Parallel()
 	s := open(t, withChannel(shSpec("read x <&3; read y; read z <&3 & wait")))
 	w := s.readsTerminal(t)
 	assert.True(t, w.Channel)
@@ -452,10 +550,13 @@ func TestShellWaitOnChannel(t *testing.T) {
 	eventually(t, func() bool { w, err := s.ShellWait(); return err == nil && w.State == backend.WaitBusy }, "wait")
 }
 
-// pwsh S26: a reader in a thread of its own, and a read that is timed by the
-// terminal's modes.
+// A reader in a thread of its own, and a read that is timed by the terminal's
+// modes.
+//
+// Case: S26
 func TestShellWaitOfThread(t *testing.T) {
-	need(t, "python3")
+	t.Parallel()
+	requires(t, "python3")
 	const script = `
 import os, sys, termios, threading, time
 def read():
@@ -483,7 +584,9 @@ time.sleep(300)`
 	eventually(t, func() bool { w, err := s.ShellWait(); return err == nil && w.State == backend.WaitBusy }, "sleep")
 }
 
-// platform T35: a stopped shell is stopped, not running.
+// A stopped shell is stopped, not running.
+//
+// Case: T35
 func TestShellWaitStopped(t *testing.T) {
 	s := open(t, bashSpec())
 	s.readsTerminal(t)
@@ -493,8 +596,11 @@ func TestShellWaitStopped(t *testing.T) {
 	s.readsTerminal(t)
 }
 
-// platform A8: the files decide, not their numbers.
+// The files decide, not their numbers.
+//
+// Case: A8
 func TestShellWaitAfterRedirection(t *testing.T) {
+	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	s := open(t, shSpec(`read x; exec 4<&0 0<>"$1"; echo rea''dy; read y; exec 0<&4; read z; exec 5</dev/tty; read w <&5`, fifo))

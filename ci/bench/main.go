@@ -57,6 +57,7 @@ var measurements = []measurement{
 	{"script", bashShell, measureScript},
 	{"crowd", bashShell, measureCrowd},
 	{"close", bashShell, measureClose},
+	{"log", bashShell, measureLog},
 	{"idle", bashShell, measureIdle},
 	{"pwsh-null", pwshShell, measureNothing},
 	{"pwsh-start", pwshShell, measureStart},

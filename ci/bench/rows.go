@@ -106,16 +106,25 @@ func measureNothing(b *bench, sh *shell) ([]row, error) {
 	return []row{timeRow("`"+sh.nothing+"` in a live shell", floorTimes, oursTimes, limits)}, nil
 }
 
+// program builds the program and returns its file.
+func (b *bench) program() (string, error) {
+	program := filepath.Join(b.dir, "shellstead")
+	build := exec.Command("go", "build", "-o", program, "github.com/shellstead/shellstead/cmd/shellstead")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
 // measureStart: a whole process until its first answer, and until its end.
 func measureStart(b *bench, sh *shell) ([]row, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	program := filepath.Join(b.dir, "shellstead")
-	build := exec.Command("go", "build", "-o", program, "github.com/shellstead/shellstead/cmd/shellstead")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("go build: %w\n%s", err, out)
+	program, err := b.program()
+	if err != nil {
+		return nil, err
 	}
 	var floorEnd, oursEnd []time.Duration
 	answer := func(ends *[]time.Duration, args ...string) (time.Duration, error) {

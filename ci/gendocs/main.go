@@ -1,6 +1,6 @@
 // Command gendocs writes the generated parts of docs/: the table of covered
-// cases from the tests' comments and the table of configuration keys. Run it
-// in the module's root:
+// cases from the tests' comments, the table of configuration keys and that of what
+// each system can do. Run it in the module's root:
 //
 //	go run ./ci/gendocs           writes the files
 //	go run ./ci/gendocs --check   exits 1 when a file is out of date
@@ -37,9 +37,19 @@ func generate(root string, check bool) (stale []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	recorded, err := os.ReadFile(filepath.Join(root, capabilitiesFile))
+	if err != nil {
+		return nil, err
+	}
+	capabilities, all, err := capabilitiesOf(recorded)
+	if err != nil {
+		return nil, err
+	}
 	documents := map[string]func(old []byte) ([]byte, error){
-		"docs/cases.md":  func([]byte) ([]byte, error) { return cases, nil },
-		"docs/config.md": func(old []byte) ([]byte, error) { return document.Replace(old, "config keys", configTable()) },
+		capabilitiesFile:    func([]byte) ([]byte, error) { return capabilities, nil },
+		"docs/platforms.md": func(old []byte) ([]byte, error) { return platformsDocument(old, all) },
+		"docs/cases.md":     func([]byte) ([]byte, error) { return cases, nil },
+		"docs/config.md":    func(old []byte) ([]byte, error) { return document.Replace(old, "config keys", configTable()) },
 	}
 	for name, content := range documents {
 		file := filepath.Join(root, name)

@@ -14,6 +14,7 @@ import (
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/hooks"
 	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/sandbox"
 	"github.com/shellstead/shellstead/session"
 	"github.com/shellstead/shellstead/session/jsonl"
 	"github.com/shellstead/shellstead/session/sqlite"
@@ -34,12 +35,14 @@ type sessionOptions struct {
 	session string // an id, newSession, noSession; empty: the subcommand decides
 	fork    string // the id of the session that the new one begins from
 	log     string // overrides session.persistence
+	sandbox string // the mode of its shells; empty: the log's, else sandbox.mode
 }
 
 func (o *sessionOptions) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.session, "session", "", "go on with the logged session `ID`, begin a new one (new), or have none (none)")
 	cmd.Flags().StringVar(&o.fork, "fork", "", "begin a session whose past is that of the logged session `ID`")
 	logFlag(cmd, &o.log)
+	sandboxFlag(cmd, &o.sandbox)
 }
 
 func logFlag(cmd *cobra.Command, log *string) {
@@ -89,6 +92,8 @@ type agent struct {
 	transcript  string              // where the log is, as hooks are told
 	jsonl       string              // where the log is when it is plain text, as shells are told
 
+	policy *sandbox.Policy // nil for an owner without an agent of its own
+
 	mu   sync.Mutex
 	last chan struct{} // closed when the call that came last has its place
 }
@@ -106,6 +111,10 @@ func (h *host) newAgent(ctx context.Context, name, cwd string, o sessionOptions,
 		return nil, err
 	}
 	h.agents.Store(a.owner, a)
+	if err := a.confine(ctx, o); err != nil {
+		a.close()
+		return nil, err
+	}
 	return a, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/shellstead/shellstead/backend"
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/sandbox"
 	"github.com/shellstead/shellstead/terminals"
 )
 
@@ -98,6 +99,7 @@ func newDoctor(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				report.confinement(ctx, h)
 				report.shells(ctx, h, needed)
 				report.capabilities(h)
 			}
@@ -220,6 +222,21 @@ func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
 	return res.Output, nil
 }
 
+// confinement shows what keeps shells inside, by confining a program.
+func (c *checkup) confinement(ctx context.Context, h *host) {
+	mode := sandbox.Mode(h.cfg.Sandbox.Mode)
+	if !mode.Confined() {
+		c.add("sandbox", limited, "%s: shells may do what their user may do", mode)
+		return
+	}
+	found, err := h.sandbox.Check(ctx)
+	if !c.require("sandbox", err, "%s by %s", mode, found.Provider) {
+		return
+	}
+	c.add("sandbox confines", works, "%s", strings.Join(found.Confines, "; "))
+	c.add("sandbox leaves open", limited, "%s", strings.Join(found.Gaps, "; "))
+}
+
 // capabilities shows what the drivers in use can prove.
 func (c *checkup) capabilities(h *host) {
 	for name, driver := range h.drivers {
@@ -252,7 +269,6 @@ func signalList(can backend.Capabilities) string {
 
 func (c *checkup) folders(cfg *config.Config) {
 	c.sessions(cfg)
-	c.add("sandbox", limited, "%s (no confinement)", cfg.Sandbox.Mode)
 	c.require("temporary folder", writable(os.TempDir()), "%s is writable", os.TempDir())
 	for _, tool := range commandTools {
 		settings := cfg.Tools.Command(tool)
@@ -333,9 +349,9 @@ func writable(dir string) error {
 	f, err := os.CreateTemp(private, "")
 	if err == nil {
 		_, err = f.WriteString("x")
-		err = errors.Join(err, f.Close())
+		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	return errors.Join(err, os.RemoveAll(private))
+	return errors.Join(err, os.Remove(private))
 }
 
 func (c *checkup) print(w io.Writer, asJSON bool) error {

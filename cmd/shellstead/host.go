@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/shellstead/shellstead/backend"
-	"github.com/shellstead/shellstead/backend/posix"
 	"github.com/shellstead/shellstead/config"
 	"github.com/shellstead/shellstead/dialect"
 	"github.com/shellstead/shellstead/dialect/bash"
@@ -20,6 +19,7 @@ import (
 	"github.com/shellstead/shellstead/dialect/pwsh"
 	"github.com/shellstead/shellstead/hooks"
 	"github.com/shellstead/shellstead/persistent"
+	"github.com/shellstead/shellstead/sandbox"
 	"github.com/shellstead/shellstead/shellenv"
 	"github.com/shellstead/shellstead/tasks"
 	"github.com/shellstead/shellstead/terminals"
@@ -75,21 +75,6 @@ func absent(d dialect.Dialect) error {
 		strings.Join(d.Programs(), " or "), d.Install(), d.Name(), d.Programs()[0])
 }
 
-// newDriver makes the driver of a name. Which name an operating system has is
-// the configuration's default.
-func newDriver(name string, log *slog.Logger) (backend.Driver, error) {
-	switch name {
-	case "posix":
-		return posix.New(posix.Options{Logger: log})
-	default:
-		return nil, &terminals.Error{
-			Code:    terminals.Unsupported,
-			Message: fmt.Sprintf("terminals on %s are not available in this version; it runs on linux and darwin", runtime.GOOS),
-			Err:     backend.ErrUnsupported,
-		}
-	}
-}
-
 // host is the part of a process that serves commands: one service with its
 // backends, and the tools over them.
 type host struct {
@@ -98,6 +83,7 @@ type host struct {
 	drivers map[string]backend.Driver
 	service *terminals.Service
 	env     *shellenv.Registry // what shells find as DSH_*
+	sandbox *sandbox.Sandbox
 	hooks   *hooks.Runner
 	agents  sync.Map // of *terminals.Owner to *agent
 
@@ -120,6 +106,9 @@ func newHost(cfg *config.Config, log *slog.Logger, keepSpill bool) (*host, error
 	}
 	var err error
 	if h.hooks, err = newHooks(cfg, log); err != nil {
+		return nil, err
+	}
+	if h.sandbox, err = newSandbox(h); err != nil {
 		return nil, err
 	}
 	for _, b := range cfg.Backends {
@@ -146,7 +135,7 @@ func (h *host) register(b config.Backend) error {
 	driver := h.drivers[b.Driver]
 	if driver == nil {
 		var err error
-		if driver, err = newDriver(b.Driver, h.log); err != nil {
+		if driver, err = newDriver(h.log); err != nil {
 			return err
 		}
 		h.drivers[b.Driver] = driver
@@ -175,6 +164,7 @@ func (h *host) register(b config.Backend) error {
 		HandoffGrace:       b.HandoffGrace.Duration(),
 		Timeout:            b.Timeout.Duration(),
 		DisposeGrace:       b.DisposeGrace.Duration(),
+		Wrap:               h.wrap,
 		CaseInsensitiveEnv: runtime.GOOS == "windows",
 		Logger:             h.log,
 	}, driver, d)
@@ -202,6 +192,7 @@ func (h *host) newRunner(c config.Command) (*persistent.Runner, error) {
 		Resolve: func(ctx context.Context, owner *terminals.Owner, _, cwd string) ([]string, error) {
 			return h.managedEnv(ctx, owner, "", cwd)
 		},
+		Explain:   h.explain,
 		SessionID: func(owner *terminals.Owner) string { return h.agentOf(owner).id },
 	})
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -21,10 +23,16 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=0")); err != nil {
 		panic(err)
 	}
-	// Tests that want a log say where. As the program it is left to its caller.
+	// Tests that want a log or a sandbox say so. As the program it is left to its caller.
 	if filepath.Base(os.Args[0]) != "shellstead" {
-		if err := os.Setenv("SHELLSTEAD_SESSION_PERSISTENCE", "none"); err != nil {
-			panic(err)
+		for name, value := range map[string]string{
+			"SHELLSTEAD_SESSION_PERSISTENCE": "none",
+			// Confined processes have other ids than the ones that tests look for.
+			"SHELLSTEAD_SANDBOX_MODE": "danger-full-access",
+		} {
+			if err := os.Setenv(name, value); err != nil {
+				panic(err)
+			}
 		}
 	}
 	testscript.Main(m, map[string]func(){"shellstead": main})

@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -26,43 +28,6 @@ func need(t *testing.T, programs ...string) {
 			t.Skipf("%s is not installed", name)
 		}
 	}
-}
-
-// worked is a client of the terminal tools.
-type worked struct {
-	t       *testing.T
-	session *mcp.ClientSession
-}
-
-func (w worked) call(tool string, arguments map[string]any) (text string, fields map[string]any) {
-	w.t.Helper()
-	res, err := w.session.CallTool(w.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	require.NoError(w.t, err)
-	text = textOf(w.t, res)
-	require.False(w.t, res.IsError, "%s: %s", tool, text)
-	return text, structured(w.t, res)
-}
-
-func (w worked) open(typ string) string {
-	w.t.Helper()
-	_, fields := w.call("terminal_open", map[string]any{"type": typ})
-	return fields["sessionId"].(string)
-}
-
-// send types a line whose end has to be proved.
-func (w worked) send(id, line string) (text string, fields map[string]any) {
-	w.t.Helper()
-	text, fields = w.call("terminal_send", map[string]any{"sessionId": id, "text": line})
-	require.Equal(w.t, "stdin_read", fields["waitReason"], text)
-	return text, fields
-}
-
-func (w worked) waits(fields map[string]any, kind, prompt string) {
-	w.t.Helper()
-	needs, ok := fields["needsInput"].(map[string]any)
-	require.True(w.t, ok, "%v", fields)
-	assert.Equal(w.t, kind, needs["kind"])
-	assert.Equal(w.t, prompt, needs["prompt"])
 }
 
 // The session of docs/terminals.md, step by step.

@@ -112,6 +112,7 @@ func newRoot(std streams) *cobra.Command {
 	})
 	root.PersistentFlags().StringVar(&a.level, "log-level", "warn", "what is logged on stderr: debug, info, warn or error")
 	root.AddCommand(newRun(a), newMCP(a), newTools(a), newSessions(a), newDoctor(a), newConfig(a), newVersion(a))
+	root.AddCommand(systemCommands(a)...)
 	return root
 }
 

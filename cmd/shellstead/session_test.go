@@ -3,16 +3,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -60,17 +62,21 @@ func (l logged) file() string {
 	return files[0]
 }
 
-// events are the events of a log so far.
+// events are the events of a log so far, without those of the sandbox.
 func events(t *testing.T, file string) []map[string]any {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var list []map[string]any
+	seq := 0
 	for line := range bytes.Lines(data) {
 		var event map[string]any
 		require.NoError(t, json.Unmarshal(line, &event), "%s", line)
-		assert.EqualValues(t, len(list), event["seq"])
-		list = append(list, event)
+		assert.EqualValues(t, seq, event["seq"])
+		seq++
+		if event["type"] != session.TypeSandboxMode {
+			list = append(list, event)
+		}
 	}
 	return list
 }
@@ -83,38 +89,76 @@ func types(list []map[string]any) string {
 	return strings.Join(names, " ")
 }
 
+// shown are the five variables, two secrets of the parent and a setting, in the
+// language of a shell: one a line, with a mark at the end of each.
+var shown = map[string]string{
+	"bash": `printf '%s|\n' "$DSH_HOME" "$DSH_SHELL" "$DSH_SESSION_ID" "$DSH_SESSION_JSONL" "$DSH_PTY_SESSION_ID" "${dsh_lower-}${MY_TOKEN-}${AWS_SECRET_ACCESS_KEY-}" "$API_KEY"`,
+	"pwsh": `$env:DSH_HOME, $env:DSH_SHELL, $env:DSH_SESSION_ID, $env:DSH_SESSION_JSONL, $env:DSH_PTY_SESSION_ID, ` +
+		`"$env:dsh_lower$env:MY_TOKEN$env:AWS_SECRET_ACCESS_KEY", $env:API_KEY | ForEach-Object { "$_|" }`,
+}
+
 // The five variables, in each kind of shell, and nothing of the parent's.
+//
+// Case: reference 3.3 #79
 func TestSessionVariables(t *testing.T) {
 	t.Parallel()
+	for _, shell := range []struct {
+		name       string
+		background string // what shows the variables from a background job
+		forge      string // what a user sets before the shell ends
+	}{
+		{"bash", "sh show.sh >bg.txt & wait $! 2>/dev/null; cat bg.txt", "export DSH_SESSION_ID=x DSH_HOME=y DSH_SESSION_JSONL=z; exit"},
+		{"pwsh", "$job = Start-Process sh show.sh -PassThru -RedirectStandardOutput bg.txt; $job.WaitForExit(); Get-Content bg.txt", "$env:DSH_SESSION_ID = 'x'; $env:DSH_HOME = 'y'; $env:DSH_SESSION_JSONL = 'z'; exit"},
+	} {
+		t.Run(shell.name, func(t *testing.T) {
+			t.Parallel()
+			need(t, shell.name)
+			l := newLogged(t)
+			explicit, cwd := "backends."+shell.name, t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(cwd, "show.sh"), []byte(shown["bash"]), 0o600))
+			w := worked{t, l.connect("--tools", shell.name+",terminal", "--cwd", cwd,
+				"--set", explicit+".env.API_KEY=explicit", "--set", explicit+".cols=400")}
+			_, fields := w.call(shell.name, map[string]any{"command": shown[shell.name]})
+			id := fields["sessionId"].(string)
+			require.NotEmpty(t, id)
+			want := func(terminal string) string {
+				return strings.Join([]string{l.home, "1", id, l.file(), terminal, "", "explicit", ""}, "|\n")
+			}
+			// The shell of a command tool is no terminal of the model's.
+			assert.Equal(t, want(""), fields["output"])
+			_, fields = w.call(shell.name, map[string]any{"command": shell.background})
+			assert.Equal(t, want(""), fields["output"], "in the background")
+			w.call(shell.name, map[string]any{"command": shell.forge})
+			_, fields = w.call(shell.name, map[string]any{"command": shown[shell.name]})
+			assert.Equal(t, want(""), fields["output"], "what a user sets ends with the shell")
+
+			terminal := w.open(shell.name)
+			text, _ := w.send(terminal, shown[shell.name])
+			assert.Contains(t, text, "\n"+want(terminal))
+			_, fields = w.call("terminal_send", map[string]any{"sessionId": terminal, "text": shown[shell.name], "run_in_background": true})
+			text, _ = w.call("task_output", map[string]any{"task_id": fields["taskId"], "wait": true})
+			assert.Contains(t, text, "\n"+want(terminal), "of a background send")
+		})
+	}
+}
+
+// A shell can follow its own session's log.
+func TestLogIsFollowed(t *testing.T) {
+	t.Parallel()
 	l := newLogged(t)
-	tools, shells := "bash,terminal", map[string]string{
-		"bash": `printf '%s|' "$DSH_HOME" "$DSH_SHELL" "$DSH_SESSION_ID" "$DSH_SESSION_JSONL" "$DSH_PTY_SESSION_ID" "${dsh_lower-}${MY_TOKEN-}${AWS_SECRET_ACCESS_KEY-}" "$API_KEY"`,
+	w := worked{t, l.connect("--tools", "bash,terminal")}
+	id := w.open("shell")
+	_, fields := w.call("terminal_send", map[string]any{"sessionId": id, "run_in_background": true,
+		"text": `tail -n +1 -f "$DSH_SESSION_JSONL" | grep --line-buffered -Eo '"(command|output)":"(echo )?follow-[0-9][^"]*"'`})
+	w.call("bash", map[string]any{"command": "echo follow-$((6 * 7))"})
+	w.call("bash", map[string]any{"command": "echo follow-1"})
+	for text := ""; ; {
+		more, _ := w.call("task_output", map[string]any{"task_id": fields["taskId"], "wait": true, "timeout_ms": 100})
+		if text += more; strings.Contains(text, `"command":"echo follow-1"`) {
+			assert.Contains(t, text, `"output":"follow-42\n"`)
+			break
+		}
 	}
-	if _, err := exec.LookPath("pwsh"); err == nil {
-		tools += ",pwsh"
-		shells["pwsh"] = `[Console]::Write((($env:DSH_HOME, $env:DSH_SHELL, $env:DSH_SESSION_ID, $env:DSH_SESSION_JSONL, $env:DSH_PTY_SESSION_ID, ` +
-			`"$env:dsh_lower$env:MY_TOKEN$env:AWS_SECRET_ACCESS_KEY", $env:API_KEY) -join '|') + '|')`
-	}
-	w := worked{t, l.connect("--tools", tools, "--set", "backends.bash.env.API_KEY=explicit", "--set", "backends.pwsh.env.API_KEY=explicit",
-		"--set", "backends.shell.env.API_KEY=explicit")}
-	for tool, show := range shells {
-		_, fields := w.call(tool, map[string]any{"command": show})
-		id := fields["sessionId"].(string)
-		require.NotEmpty(t, id)
-		// The shell of a command tool is no terminal of the model's.
-		assert.Equal(t, strings.Join([]string{l.home, "1", id, l.file(), "", "", "explicit"}, "|")+"|", fields["output"])
-	}
-
-	_, fields := w.call("bash", map[string]any{"command": "{ " + shells["bash"] + "; } >bg.txt & wait 2>/dev/null; cat bg.txt; rm bg.txt; export DSH_SESSION_ID=x DSH_HOME=y; exit"})
-	id := fields["sessionId"].(string)
-	want := strings.Join([]string{l.home, "1", id, l.file(), "", "", "explicit"}, "|") + "|"
-	assert.Equal(t, want, fields["output"], "in the background")
-	_, fields = w.call("bash", map[string]any{"command": shells["bash"]})
-	assert.Equal(t, want, fields["output"], "what a user exports ends with the shell")
-
-	terminal := w.open("shell")
-	text, _ := w.send(terminal, `printf '%s<\n' "$DSH_SESSION_ID" "$DSH_PTY_SESSION_ID" "${MY_TOKEN-none}"`)
-	assert.Contains(t, text, id+"<\n"+terminal+"<\nnone<\n")
 }
 
 // valid checks events against the published schema.
@@ -344,42 +388,131 @@ func TestResumedConnection(t *testing.T) {
 	assert.Equal(t, "session/start call result session/end call result session/end", types(events(t, l.file())))
 }
 
+// rounds is how often a soak repeats: briefly among the other tests, in full
+// with SHELLSTEAD_SOAK=1 (ci/soak).
+func rounds(brief, full int) int {
+	if os.Getenv("SHELLSTEAD_SOAK") != "" {
+		return full
+	}
+	return brief
+}
+
+// answers are what a program said to commands before it was killed.
+type answers struct {
+	id    string // the session's; empty where nothing was answered
+	texts []string
+}
+
+// killed are commands that a program was given at once. It was killed while it
+// answered them, at a moment of its own each time.
+func (l logged) killed(args []string, request func(n int, command string) string, answer func(line string) persistent.Result) answers {
+	l.t.Helper()
+	const commands = 20
+	p := startCommand(l.t, l.command(args...))
+	go func() { // as the program reads no more than it works on
+		for n := range commands {
+			command := fmt.Sprintf("printf 'answer-%d %%0%dd\\n' 7", n, n%4*4000) // within a page, and over several
+			if _, err := io.WriteString(p.in, request(n, command)+"\n"); err != nil {
+				return
+			}
+		}
+	}()
+	var got answers
+	for kill := rand.IntN(commands); ; {
+		if kill == len(got.texts) {
+			time.AfterFunc(rand.N(5*time.Millisecond), func() { _ = p.cmd.Process.Kill() })
+		}
+		line, err := p.lines.ReadString('\n')
+		if err != nil {
+			break
+		}
+		res := answer(line)
+		if res.SessionID == nil {
+			continue // not to a command
+		}
+		got.id = *res.SessionID
+		got.texts = append(got.texts, res.Text)
+	}
+	_ = p.cmd.Wait()
+	require.Equal(l.t, -1, p.cmd.ProcessState.ExitCode(), "it was killed; stderr: %s", &p.stderr)
+	return got
+}
+
 // Whatever was answered before a program is killed is in its log, which can be
 // resumed, forked and listed.
-func TestKilledProgram(t *testing.T) {
+func TestKilledProgramSoak(t *testing.T) {
 	t.Parallel()
-	l := newLogged(t)
-	for round := range 10 {
-		p := startCommand(t, l.command("run", "--jsonl", "--log", "jsonl", "--session", "new"))
-		writer := bufio.NewWriter(p.in)
-		for i := range 10 {
-			fmt.Fprintf(writer, "{\"command\": \"echo answer-%d\"}\n", i)
-		}
-		require.NoError(t, writer.Flush())
-		var id string
-		for range round {
-			var res persistent.Result
-			require.NoError(t, json.Unmarshal([]byte(p.line()), &res))
-			id = *res.SessionID
-		}
-		require.NoError(t, p.cmd.Process.Kill())
-		_ = p.cmd.Wait()
-		if round == 0 {
-			continue
-		}
-		shown, err := l.command("sessions", "show", "--json", id).Output()
-		require.NoError(t, err)
-		for i := range round {
-			assert.Contains(t, string(shown), fmt.Sprintf(`"text":"answer-%d\n"`, i))
-		}
-		out, err := l.command("run", "--session", id, "echo on").Output()
-		require.NoError(t, err)
-		assert.Equal(t, "on\n", string(out))
-		require.NoError(t, l.command("run", "--fork", id, "true").Run())
-		listed, err := l.command("sessions").Output()
-		require.NoError(t, err)
-		assert.Regexp(t, `(?m)^`+id, string(listed))
-		assert.Contains(t, string(listed), "from "+id)
+	for _, front := range []struct {
+		name    string
+		args    []string
+		request func(n int, command string) string
+		answer  func(t *testing.T, line string) persistent.Result
+	}{
+		{
+			name: "run", args: []string{"run", "--jsonl", "--log", "jsonl"},
+			request: func(_ int, command string) string { return fmt.Sprintf(`{"command":%q}`, command) },
+			answer: func(t *testing.T, line string) (res persistent.Result) {
+				require.NoError(t, json.Unmarshal([]byte(line), &res), line)
+				return res
+			},
+		},
+		{
+			name: "mcp", args: []string{"mcp"},
+			request: func(n int, command string) string {
+				call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"bash","arguments":{"command":%q}}}`, n+2, command)
+				if n > 0 {
+					return call
+				}
+				return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}` + "\n" +
+					`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + call
+			},
+			answer: func(t *testing.T, line string) persistent.Result {
+				var message struct {
+					Result struct {
+						StructuredContent persistent.Result `json:"structuredContent"`
+					} `json:"result"`
+				}
+				require.NoError(t, json.Unmarshal([]byte(line), &message), line)
+				return message.Result.StructuredContent
+			},
+		},
+	} {
+		t.Run(front.name, func(t *testing.T) {
+			t.Parallel()
+			l := newLogged(t)
+			var ids []string
+			for range rounds(4, 200) {
+				got := l.killed(front.args, front.request, func(line string) persistent.Result { return front.answer(t, line) })
+				if got.id == "" {
+					continue
+				}
+				ids = append(ids, got.id)
+				stored, err := l.command("sessions", "show", "--json", got.id).Output()
+				require.NoError(t, err)
+				logged := map[string]bool{}
+				for line := range bytes.Lines(stored) {
+					var event session.ToolResult
+					require.NoError(t, json.Unmarshal(line, &event))
+					logged[event.Text] = true
+				}
+				for n, text := range got.texts {
+					require.Contains(t, text, "answer-")
+					require.True(t, logged[text], "answer %d of %d: %.20s", n, len(got.texts), text)
+				}
+				out, err := l.command("run", "--session", got.id, "echo on").Output()
+				require.NoError(t, err)
+				assert.Equal(t, "on\n", string(out))
+			}
+			require.NotEmpty(t, ids)
+			last := ids[len(ids)-1]
+			require.NoError(t, l.command("run", "--fork", last, "true").Run())
+			listed, err := l.command("sessions").Output()
+			require.NoError(t, err)
+			for _, id := range ids {
+				assert.Contains(t, "\n"+string(listed), "\n"+id+" ")
+			}
+			assert.Contains(t, string(listed), "from "+last+",")
+		})
 	}
 }
 

@@ -3,8 +3,6 @@
 package dialecttest
 
 import (
-	"testing"
-
 	"github.com/shellstead/shellstead/backend/posix"
 )
 
@@ -19,8 +17,3 @@ var Driver = func() *posix.Driver {
 
 // crlf says that shells end their lines with \r\n.
 const crlf = false
-
-// unremovable tells of an error of removing files that is not ours.
-func unremovable(error) bool { return false }
-
-func tempDir(t testing.TB) string { return t.TempDir() }

@@ -1,8 +1,6 @@
 package dialecttest
 
 import (
-	"testing"
-
 	"github.com/shellstead/shellstead/backend/conpty"
 	"github.com/shellstead/shellstead/backend/conpty/conptytest"
 )
@@ -19,8 +17,3 @@ var Driver = func() *conpty.Driver {
 
 // crlf says that shells end their lines with \r\n.
 const crlf = true
-
-// unremovable tells of an error of removing files that is not ours.
-func unremovable(err error) bool { return conptytest.Unremovable(err) }
-
-func tempDir(t testing.TB) string { return conptytest.TempDir(t) }

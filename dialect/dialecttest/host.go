@@ -27,8 +27,8 @@ const Patience = 60 * time.Second
 // Option changes a host's configuration.
 type Option func(*engine.Config, *persistent.Config)
 
-// Host is a service with one backend, a runner and one owner. It is disposed
-// when its test ends, which fails when anything of it is left.
+// Host is a service with one backend, a runner and one owner. One of NewHost is
+// disposed when its test ends, which fails when anything of it is left.
 type Host struct {
 	T       testing.TB
 	Service *terminals.Service
@@ -40,6 +40,15 @@ type Host struct {
 // NewHost returns a host whose shells are d's, started from path.
 func NewHost(t testing.TB, d dialect.Dialect, path string, opts ...Option) *Host {
 	t.Helper()
+	h, err := Open(t.TempDir(), d, path, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, h.Dispose()) })
+	return h.With(t)
+}
+
+// Open is NewHost for a host that several tests share, each by With. Its user
+// disposes it. dir is the owner's directory.
+func Open(dir string, d dialect.Dialect, path string, opts ...Option) (*Host, error) {
 	ecfg, pcfg := engine.DefaultConfig(), persistent.DefaultConfig()
 	ecfg.ShellPath, ecfg.Timeout = path, Patience
 	ecfg.DisposeGrace, ecfg.CaseInsensitiveEnv = 500*time.Millisecond, crlf
@@ -48,21 +57,28 @@ func NewHost(t testing.TB, d dialect.Dialect, path string, opts ...Option) *Host
 		o(&ecfg, &pcfg)
 	}
 	b, err := engine.New(ecfg, Driver, d)
-	require.NoError(t, err)
-	svc := terminals.NewService(terminals.Options{})
-	_, err = svc.Register(ecfg.Type, b)
-	require.NoError(t, err)
-	h := &Host{T: t, Service: svc, Dir: tempDir(t)}
-	h.Runner, err = persistent.New(svc, pcfg)
-	require.NoError(t, err)
-	h.Owner, err = svc.NewOwner(terminals.OwnerOptions{Name: t.Name(), Cwd: h.Dir})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if err := svc.Dispose(context.Background()); !unremovable(err) {
-			assert.NoError(t, err)
-		}
-	})
-	return h
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{Service: terminals.NewService(terminals.Options{}), Dir: dir}
+	if _, err = h.Service.Register(ecfg.Type, b); err != nil {
+		return nil, err
+	}
+	if h.Runner, err = persistent.New(h.Service, pcfg); err != nil {
+		return nil, err
+	}
+	h.Owner, err = h.Service.NewOwner(terminals.OwnerOptions{Name: "test", Cwd: dir})
+	return h, err
+}
+
+// Dispose ends everything of the host.
+func (h *Host) Dispose() error { return h.Service.Dispose(context.Background()) }
+
+// With returns the host as t uses it, whose failures are t's.
+func (h *Host) With(t testing.TB) *Host {
+	bound := *h
+	bound.T = t
+	return &bound
 }
 
 // Answer is a result with the exact bytes that the command printed, but for line

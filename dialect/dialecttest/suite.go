@@ -73,28 +73,23 @@ type Language struct {
 	// secret, as code in the shell can.
 	Forge string
 
-	// Sabotage are texts that harm the shell's workings; after each, Fail and
+	// Sabotage are texts that harm the shell's workings; after each, Native and
 	// PrintLine must do as ever.
 	Sabotage []string
 }
 
-// Run runs the suite.
+// Run runs the suite. One shell goes through it until its end, since the start of
+// one can take longer than all that it is asked.
 func Run(t *testing.T, l Language) {
 	if l.Root == "" {
 		l.Root = "/"
 	}
-	got := "5 " + l.Root + "\n"
-	open := func(t *testing.T) *Host { return NewHost(t, l.Dialect, l.Path, l.Options...) }
+	shared := NewHost(t, l.Dialect, l.Path, l.Options...)
+	part := func(name string, f func(t *testing.T, h *Host)) {
+		t.Run(name, func(t *testing.T) { f(t, shared.With(t)) })
+	}
 
-	t.Run("state_persists", func(t *testing.T) {
-		h := open(t)
-		h.Expect(l.Set, "", 0)
-		a := h.Expect(l.Get, got, 0)
-		assert.Equal(t, l.Root, a.Cwd)
-	})
-
-	t.Run("exit_codes", func(t *testing.T) {
-		h := open(t)
+	part("exit_codes", func(t *testing.T, h *Host) {
 		a := h.Run(l.Fail)
 		assert.Equal(t, &l.FailCode, a.ExitCode)
 		h.Expect(l.PrintLine("ok"), "ok\n", 0)
@@ -106,8 +101,7 @@ func Run(t *testing.T, l Language) {
 		h.Expect("", "", 0)
 	})
 
-	t.Run("exact_bytes", func(t *testing.T) {
-		h := open(t)
+	part("exact_bytes", func(t *testing.T, h *Host) {
 		h.Expect(l.Print("abc"), "abc", 0)
 		h.Expect(l.PrintLine("é漢🙂"), "é漢🙂\n", 0)
 		data := make([]byte, 300000)
@@ -118,8 +112,7 @@ func Run(t *testing.T, l Language) {
 		h.Expect(l.PrintLine("after"), "after\n", 0)
 	})
 
-	t.Run("text_arrives_as_it_is", func(t *testing.T) {
-		h := open(t)
+	part("text_arrives_as_it_is", func(t *testing.T, h *Host) {
 		line := "a\tb !! \\ ` \" $(x) é漢🙂 \x1b[31m\x01\x03\x04\x15\x7f end\n"
 		for _, n := range []int{1, 100, 20000} {
 			want := strings.Repeat(line, n)
@@ -134,8 +127,7 @@ func Run(t *testing.T, l Language) {
 		h.Expect("\ufeff"+l.PrintLine("bom"), "bom\n", 0)
 	})
 
-	t.Run("incomplete_text_is_an_error", func(t *testing.T) {
-		h := open(t)
+	part("incomplete_text_is_an_error", func(t *testing.T, h *Host) {
 		for _, text := range l.Incomplete {
 			a := h.Run(text)
 			assert.Equal(t, persistent.Completed, a.Reason, text)
@@ -145,37 +137,14 @@ func Run(t *testing.T, l Language) {
 		h.Expect(l.PrintLine("alive"), "alive\n", 0)
 	})
 
-	t.Run("interrupt", func(t *testing.T) {
-		h := open(t)
-		h.Run(l.Set)
-		for _, text := range []string{l.Loop, l.Sleep} {
-			ctx, cancel := context.WithCancelCause(context.Background())
-			a := h.During(ctx, text, "42", func() { cancel(errors.New("stop")) })
-			assert.Equal(t, persistent.Cancelled, a.Reason)
-			assert.Equal(t, "42\n", a.Exact)
-		}
-		h.Expect(l.Get, got, 0) // the shell is the same
-	})
-
-	t.Run("shell_ends", func(t *testing.T) {
-		h := open(t)
-		a := h.Run(l.Exit(9))
-		nine := 9
-		assert.Equal(t, persistent.ShellExited, a.Reason)
-		assert.Equal(t, &nine, a.ExitCode)
-		h.Expect(l.PrintLine("fresh"), "fresh\n", 0)
-	})
-
-	t.Run("flood", func(t *testing.T) {
-		h := open(t)
+	part("flood", func(t *testing.T, h *Host) {
 		a := h.Run(l.Native("head -c 5000000 /dev/zero | tr '\\0' x"))
 		assert.Equal(t, 5000000, len(a.Exact))
 		assert.True(t, a.Clipped)
 		h.Expect(l.PrintLine("after"), "after\n", 0)
 	})
 
-	t.Run("waiting", func(t *testing.T) {
-		h := open(t)
+	part("waiting", func(t *testing.T, h *Host) {
 		for _, text := range []string{l.Read, l.Native("read x")} {
 			a := h.Run(text)
 			assert.Equal(t, persistent.WaitingInput, a.Reason, "%s: %+v", text, a.Result)
@@ -187,10 +156,10 @@ func Run(t *testing.T, l Language) {
 		require.Equal(t, persistent.WaitingInput, a.Reason)
 		assert.Equal(t, terminals.SecretInput, a.NeedsInput.Kind, "%+v", a.NeedsInput)
 		assert.Equal(t, "Password: ", a.NeedsInput.Prompt)
+		h.Run(l.PrintLine("next"))
 	})
 
-	t.Run("unsolicited", func(t *testing.T) {
-		h := open(t)
+	part("unsolicited", func(t *testing.T, h *Host) {
 		h.Expect(l.Background, "", 0)
 		require.NoError(t, os.WriteFile(filepath.Join(h.Dir, "go"), nil, 0o600))
 		require.Eventually(t, func() bool {
@@ -203,13 +172,13 @@ func Run(t *testing.T, l Language) {
 		b := h.Run(l.PrintLine("then"))
 		assert.Equal(t, "then\n", b.Exact)
 		assert.Equal(t, "late\n", lines(a.Unsolicited+b.Unsolicited))
+		require.NoError(t, errors.Join(os.Remove(filepath.Join(h.Dir, "go")), os.Remove(filepath.Join(h.Dir, "gone"))))
 	})
 
-	t.Run("forged_markers", func(t *testing.T) {
+	part("forged_markers", func(t *testing.T, h *Host) {
 		if !Driver.Capabilities().ExactRead {
 			t.Skip("where a blocked read cannot be proved, a marker with the right secret is believed")
 		}
-		h := open(t)
 		a := h.Run(l.Forge + "\n" + l.Native("sleep 0.3; echo $((40+2)); exit 3"))
 		assert.Contains(t, a.Exact, "42\n")
 		three := 3
@@ -218,24 +187,46 @@ func Run(t *testing.T, l Language) {
 		assert.Equal(t, persistent.WaitingInput, a.Reason, "%+v", a.Result)
 	})
 
-	t.Run("sabotage", func(t *testing.T) {
+	got := "5 " + l.Root + "\n"
+	part("state_persists", func(t *testing.T, h *Host) {
+		h.Expect(l.Set, "", 0)
+		a := h.Expect(l.Get, got, 0)
+		assert.Equal(t, l.Root, a.Cwd)
+	})
+
+	part("interrupt", func(t *testing.T, h *Host) {
+		for _, text := range []string{l.Loop, l.Sleep} {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			a := h.During(ctx, text, "42", func() { cancel(errors.New("stop")) })
+			assert.Equal(t, persistent.Cancelled, a.Reason)
+			assert.Equal(t, "42\n", a.Exact)
+		}
+		h.Expect(l.Get, got, 0) // the shell is the same
+	})
+
+	// Each harm comes on top of those before it.
+	part("sabotage", func(t *testing.T, h *Host) {
 		for _, text := range l.Sabotage {
-			t.Run(text, func(t *testing.T) {
-				h := open(t)
-				h.Run(text)
-				a := h.Run(l.Native("exit 7"))
-				seven := 7
-				assert.Equal(t, persistent.Completed, a.Reason, "%+v", a.Result)
-				assert.Equal(t, &seven, a.ExitCode)
-				a = h.Run(l.PrintLine("still"))
-				assert.Equal(t, "still\n", a.Exact)
-				assert.Less(t, a.DurationMs, int64(5000), "it cost seconds")
-			})
+			h.Run(text)
+			a := h.Run(l.Native("exit 7"))
+			seven := 7
+			assert.Equal(t, persistent.Completed, a.Reason, "%q: %+v", text, a.Result)
+			assert.Equal(t, &seven, a.ExitCode, "%q", text)
+			a = h.Run(l.PrintLine("still"))
+			assert.Equal(t, "still\n", a.Exact, "%q", text)
+			assert.Less(t, a.DurationMs, int64(5000), "%q cost seconds", text)
 		}
 	})
 
-	t.Run("nothing_survives", func(t *testing.T) {
-		h := open(t)
+	part("shell_ends", func(t *testing.T, h *Host) {
+		a := h.Run(l.Exit(9))
+		nine := 9
+		assert.Equal(t, persistent.ShellExited, a.Reason)
+		assert.Equal(t, &nine, a.ExitCode)
+		h.Expect(l.PrintLine("fresh"), "fresh\n", 0)
+	})
+
+	part("nothing_survives", func(t *testing.T, h *Host) {
 		h.Run(l.Native("setsid sleep 1000.0625 >/dev/null 2>&1 & sleep 1000.0625 >/dev/null 2>&1 & true"))
 		h.Run(l.Background)
 		require.NoError(t, h.Service.DisposeOwner(context.Background(), h.Owner))

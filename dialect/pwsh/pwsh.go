@@ -117,7 +117,7 @@ type shell struct {
 	typed   bool   // there is no channel
 	line    string // what was typed last, which the terminal may echo
 	given   uint64 // the number of the last command
-	begun   uint64 // the number of the last command that the shell has begun
+	begun   uint64 // given, once the shell has begun that command
 	secrets bool   // the last command asks for something that must not be seen
 }
 
@@ -189,7 +189,9 @@ func (s *shell) Mark(payload []byte) (dialect.Mark, bool) {
 	switch {
 	case fields[0] == "S" && len(fields) == 2:
 		m.Kind = dialect.Start
-		s.begun = seq
+		if seq == s.given { // others are forged, or old
+			s.begun = seq
+		}
 	case fields[0] == "A" && len(fields) == 2:
 		m.Kind = dialect.Prompt
 	case fields[0] == "P" && len(fields) == 2:

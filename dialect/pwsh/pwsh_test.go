@@ -228,6 +228,12 @@ func TestResyncOfACommandThatWasNotBegun(t *testing.T) {
 	require.True(t, ok)
 	_, err = s.Resync(5)
 	assert.NoError(t, err)
+	_, ok = s.Mark([]byte("S;4"))
+	require.True(t, ok)
+	_, err = s.Resync(5)
+	assert.NoError(t, err, "a forged mark does not undo that")
+	_, err = s.Resync(4)
+	assert.Error(t, err)
 }
 
 func TestNothingElseIsTheShells(t *testing.T) {

@@ -56,8 +56,9 @@ func written(t *testing.T, opts jsonl.Options, n int) (p *jsonl.Persistence, h s
 	return p, h, at.Path
 }
 
-// reference 3.3 #83: a location is known before there is a file, and the same
-// afterwards.
+// A location is known before there is a file, and the same afterwards.
+//
+// Case: reference 3.3 #83
 func TestLocate(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestCompressedFormIsPlainZstd(t *testing.T) {
 func TestResumeOfALogCutAnywhere(t *testing.T) {
 	for _, form := range forms {
 		t.Run(form.name, func(t *testing.T) {
-			p, h, path := written(t, form.opts, 2)
+			p, h, path := written(t, form.opts, 1)
 			whole, err := os.ReadFile(path)
 			require.NoError(t, err)
 			for size := 1; size <= len(whole); size++ {
@@ -161,7 +162,7 @@ func TestResumeOfALogCutAnywhere(t *testing.T) {
 				require.NoError(t, resumed.Store.Close())
 				assert.Equal(t, readable+1, count(t, p, h.ID))
 			}
-			assert.Equal(t, 4, count(t, p, h.ID))
+			assert.Equal(t, 3, count(t, p, h.ID))
 		})
 	}
 }
@@ -320,33 +321,6 @@ func TestListPassesOverWhatItCannotRead(t *testing.T) {
 		assert.ErrorIs(t, failed[0], session.ErrCorrupt)
 		assert.ErrorContains(t, failed[0], filepath.Join("foreign", "session.jsonl"))
 	}
-}
-
-// An absurdly long line is skipped without being held.
-func TestLineThatIsTooLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it writes 256 MiB")
-	}
-	p, h, path := written(t, jsonl.Options{}, 1)
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer f.Close()
-	info, err := f.Stat()
-	require.NoError(t, err)
-	require.NoError(t, os.Truncate(path, info.Size()+session.MaxEventBytes+2)) // a hole
-	_, err = f.WriteString("\n" + `{"type":"x","seq":9,"time":"2026-01-02T03:04:05Z"}` + "\n")
-	require.NoError(t, err)
-	var seen []string
-	for event, err := range p.Events(t.Context(), h.ID) {
-		if err != nil {
-			assert.ErrorIs(t, err, session.ErrCorrupt)
-			assert.ErrorContains(t, err, "longer than")
-			seen = append(seen, "error")
-			continue
-		}
-		seen = append(seen, fmt.Sprint(event.Seq))
-	}
-	assert.Equal(t, []string{"0", "1", "error", "9"}, seen)
 }
 
 func BenchmarkLocate(b *testing.B) {

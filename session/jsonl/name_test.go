@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// reference 3.3 #82: how ids become names.
+// How ids become names.
+//
+// Case: reference 3.3 #82
 func TestSessionFolder(t *testing.T) {
 	for id, want := range map[string]string{
 		"20260102-030405-0a1b2c": "20260102-030405-0a1b2c",
@@ -39,7 +41,9 @@ func TestSessionFolder(t *testing.T) {
 	assert.Equal(t, strings.Repeat("x", 255), sessionFolder(strings.Repeat("x", 255)))
 }
 
-// reference 3.3 #82: how working directories become names.
+// How working directories become names.
+//
+// Case: reference 3.3 #82
 func TestProjectFolder(t *testing.T) {
 	for cwd, want := range map[string]string{
 		"":                  "_no-cwd",

@@ -29,11 +29,14 @@ func newReader(r io.Reader, compressed bool) reader {
 	if compressed {
 		return newFrameReader(r)
 	}
-	return &lineReader{bufio.NewReaderSize(r, readAhead)}
+	return &lineReader{bufio.NewReaderSize(r, readAhead), session.MaxEventBytes}
 }
 
 // lineReader reads plain text.
-type lineReader struct{ r *bufio.Reader }
+type lineReader struct {
+	r   *bufio.Reader
+	max int64 // bytes of a line
+}
 
 func (l *lineReader) next() ([]byte, error) {
 	var line []byte
@@ -41,7 +44,7 @@ func (l *lineReader) next() ([]byte, error) {
 	for {
 		part, err := l.r.ReadSlice('\n')
 		size += int64(len(part))
-		if size <= session.MaxEventBytes+1 {
+		if size <= l.max+1 {
 			line = append(line, part...)
 		} else {
 			line = nil // it is only skipped from here on
@@ -52,7 +55,7 @@ func (l *lineReader) next() ([]byte, error) {
 		case err != nil:
 			return nil, err // a line without its end is none
 		}
-		if size > session.MaxEventBytes+1 {
+		if size > l.max+1 {
 			return nil, errTooLong
 		}
 		return line[:len(line)-1], nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -19,7 +20,6 @@ import (
 type store struct {
 	location session.Location
 	f        *os.File // nil before the first event
-	encoder  *zstd.Encoder
 
 	torn  bool  // a failed append left bytes behind whole
 	whole int64 // where these begin
@@ -43,10 +43,7 @@ func (s *store) Append(e session.Event) error {
 	}
 	line := append(bytes.Clone(e.JSON), '\n')
 	if s.location.Kind == session.KindJSONLZstd {
-		var err error
-		if line, err = s.compress(line); err != nil {
-			return err
-		}
+		line = encoder().EncodeAll(line, nil) // so that a reader needs nothing that comes later
 	}
 	n, err := s.f.Write(line)
 	if err == nil {
@@ -72,17 +69,15 @@ func (s *store) mend() error {
 	return nil
 }
 
-// compress returns line as a frame of its own, so that a reader needs nothing
-// that comes later.
-func (s *store) compress(line []byte) ([]byte, error) {
-	if s.encoder == nil {
-		var err error
-		if s.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1)); err != nil {
-			return nil, err
-		}
+// encoder is stateless in the use that is made of it, and larger than to be had
+// for each session.
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(err) // the options are constants
 	}
-	return s.encoder.EncodeAll(line, nil), nil
-}
+	return e
+})
 
 func (s *store) Close() error {
 	if s.f == nil {

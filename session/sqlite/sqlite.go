@@ -49,7 +49,7 @@ CREATE TABLE events (
 	type    TEXT NOT NULL,
 	json    TEXT NOT NULL,
 	PRIMARY KEY (session, seq)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 `
 
 // Persistence keeps logs in one database. It implements [session.Persistence].

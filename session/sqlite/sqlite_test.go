@@ -22,7 +22,9 @@ func open(t *testing.T, root string) *sqlite.Persistence {
 	return p
 }
 
-// reference 3.3 #83: a log in a database has no location.
+// A log in a database has no location.
+//
+// Case: reference 3.3 #83
 func TestNoLocation(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "sessions")
 	p := open(t, root)

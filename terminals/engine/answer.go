@@ -33,12 +33,21 @@ func (s *session) answerable() error {
 	}
 	// What was reported may be long ago. The shell must never get what was meant
 	// for a program.
-	w, err := s.dev.InputWait()
+	w, err := s.inputWaitNow()
 	if err == nil && w.State == backend.WaitReading && !s.atRest(w) {
 		return nil
 	}
 	return &terminals.Error{Code: terminals.SendActive, Err: errIfNot(err, backend.ErrUnsupported),
 		Message: "the program in this shell does not wait for input now; read the terminal to see what it does, or interrupt it"}
+}
+
+// inputWaitNow looks for a program that waits at this moment, where nothing has
+// looked for one just before.
+func (s *session) inputWaitNow() (backend.Wait, error) {
+	if d, ok := s.dev.(backend.WaitProber); ok {
+		return d.ProbeInputWait()
+	}
+	return s.dev.InputWait()
 }
 
 // errIfNot returns err unless it says no more than known does.

@@ -1,12 +1,14 @@
 package engine_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/shellstead/shellstead/backend"
 	"github.com/shellstead/shellstead/terminals"
@@ -49,4 +51,32 @@ func TestLostAnswerIsGivenAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A program that was reported to wait is not reported again before it has read
+// the answer.
+func TestAnswerThatIsNotReadYet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command)
+		c := f.command()
+		f.dev.wait(reading(200, 1))
+		res, err := c.Wait(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, terminals.Waiting, res.State)
+
+		stop := c.watch()
+		f.dev.set(func() {
+			f.dev.onWrite = func(_ context.Context, p []byte) (int, error) {
+				time.Sleep(100 * time.Millisecond)
+				f.dev.accept(p)
+				f.dev.wait(busy)
+				return len(p), nil
+			}
+		})
+		x := f.send(context.Background(), "it")
+		pass(200 * time.Millisecond)
+		stop()
+		<-x.Done()
+		c.finish(0)
+	})
 }

@@ -28,6 +28,10 @@ const (
 	// interrupt for an order to drop everything.
 	interruptAgain = time.Second
 
+	// strayGrace is what a program that reads on gets to end of a signal; almost all
+	// end at once.
+	strayGrace = 50 * time.Millisecond
+
 	// startWithin is how long an interrupt waits at a time for a shell to start
 	// what it was just given.
 	startWithin = 20 * time.Millisecond
@@ -255,6 +259,13 @@ func (r *commandRun) Wait(ctx context.Context) (terminals.CommandResult, error) 
 // Settled implements [terminals.CommandRun].
 func (r *commandRun) Settled() <-chan struct{} { return r.op.end }
 
+// Waits implements [terminals.CommandRun].
+func (r *commandRun) Waits() bool {
+	s := r.s
+	w, err := s.inputWaitNow()
+	return err == nil && w.State == backend.WaitReading && !w.Timed && !s.atRest(w) && !s.inputPending()
+}
+
 // Interrupt implements [terminals.CommandRun].
 func (r *commandRun) Interrupt(ctx context.Context) error {
 	defer r.watch()()
@@ -275,7 +286,43 @@ func (r *commandRun) Interrupt(ctx context.Context) error {
 			break
 		}
 	}
-	return op.interruptUntilOver(ctx, s)
+	if err := op.interruptUntilOver(ctx, s); err != nil {
+		return err
+	}
+	s.endStrays(ctx)
+	return nil
+}
+
+// endStrays ends programs that outlived the interrupt of their command, without
+// job control to stop them, and still read the terminal: they would take what is
+// typed for others.
+func (s *session) endStrays(ctx context.Context) {
+	dev, ok := s.dev.(backend.ProgramSignaler)
+	if !ok {
+		return
+	}
+	for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM, terminals.SIGKILL} {
+		if !s.signalStray(ctx, dev, sig) {
+			return
+		}
+		select {
+		case <-time.After(strayGrace):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// signalStray reports whether there was a program to signal. None of a next
+// command is: that is not delivered meanwhile.
+func (s *session) signalStray(ctx context.Context, dev backend.ProgramSignaler, sig terminals.Signal) bool {
+	s.feeding.Lock()
+	defer s.leave()
+	if s.active() != nil {
+		return false
+	}
+	_, err := dev.SignalProgram(ctx, string(sig))
+	return err == nil
 }
 
 // takeBack drops the input of op that no program has read yet.
@@ -341,7 +388,7 @@ func (s *session) interrupt(ctx context.Context, op *operation) error {
 		return nil
 	}
 	if len(s.launch.InterruptKeys) > 0 {
-		if w, err := s.dev.ShellWait(); err == nil && w.State == backend.WaitReading && !w.Channel && !w.Timed {
+		if w, err := s.dev.ShellWait(); err == nil && takesKeys(w) {
 			return s.interruptKeys(ctx, op)
 		}
 	}
@@ -370,20 +417,30 @@ func (op *operation) returning(s *session) bool {
 	return time.Since(op.markedAt) < refuteAfter
 }
 
-// interruptKeys types the shell's interrupt keys, as many as it takes.
+// interruptKeys types the shell's interrupt keys, as many as it takes: one that
+// comes too many would answer the shell's next question.
 func (s *session) interruptKeys(ctx context.Context, op *operation) error {
 	for _, key := range s.launch.InterruptKeys {
 		if _, err := s.dev.Write(ctx, key); err != nil {
 			return err
 		}
-		if over, err := op.pause(ctx, interruptEvery); over || err != nil {
-			return err
-		}
-		if w, err := s.dev.ShellWait(); err != nil || w.State != backend.WaitReading || w.Channel || w.Site == s.promptSite {
-			return nil
+		for unread := true; unread; {
+			if over, err := op.pause(ctx, interruptEvery); over || err != nil {
+				return err
+			}
+			unread = s.inputPending() // asked first: who reads after it was empty has taken the key
+			if w, err := s.dev.ShellWait(); err != nil || !takesKeys(w) || w.Site == s.promptSite {
+				return nil
+			}
 		}
 	}
 	return nil
+}
+
+// takesKeys tells whether a shell that waits so is interrupted by keys. A read with
+// a limit is for an answer of the terminal.
+func takesKeys(w backend.Wait) bool {
+	return w.State == backend.WaitReading && !w.Channel && !w.Timed
 }
 
 // pause waits until op is over or d has passed.

@@ -914,6 +914,37 @@ func TestInterruptKeys(t *testing.T) {
 	})
 }
 
+// No key is typed that would answer the shell's next question: not before it has
+// taken the one before, and not while it waits for an answer of the terminal.
+func TestInterruptKeysHoldBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command, func(f *fixture) {
+			f.lang.launch.InterruptKeys = [][]byte{{3}, []byte("\r")}
+		})
+		c := f.command()
+		f.dev.set(func() {
+			f.dev.shellWait = reading(shellPID, 1)
+			f.dev.onWrite = func(_ context.Context, p []byte) (int, error) {
+				f.dev.accept(p)
+				f.dev.set(func() { f.dev.pending += len(p) })
+				return len(p), nil
+			}
+		})
+		err := c.interrupt(context.Background())
+		pass(3 * time.Second)
+		assert.Equal(t, []string{"\x03"}, f.dev.written()[1:], "it is unread")
+		f.dev.set(func() {
+			f.dev.pending = 0
+			f.dev.shellWait = reading(shellPID, 2)
+			f.dev.shellWait.Timed = true
+		})
+		pass(100 * time.Millisecond)
+		assert.Equal(t, []string{"\x03"}, f.dev.written()[1:], "it asks for the cursor")
+		c.finish(130)
+		require.NoError(t, <-err)
+	})
+}
+
 // The shell gets the signal too where the dialect wants that.
 func TestInterruptShell(t *testing.T) {
 	for _, too := range []bool{true, false} {
@@ -1218,7 +1249,10 @@ func TestCommandNeedsACommandSession(t *testing.T) {
 }
 
 // A program that asks its terminal is answered in the middle of a command; a
-// shell that stalls without an answer gets its cursor.
+// shell that stalls without an answer gets its cursor, in however many parts its
+// question comes.
+//
+// Case: W2
 func TestCommandAnswersTheShell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Command, func(f *fixture) { f.lang.launch.AnswerQueries = true })
@@ -1228,7 +1262,53 @@ func TestCommandAnswersTheShell(t *testing.T) {
 		f.dev.set(func() { f.dev.modes.Canonical = false })
 		f.dev.say("\x1b[6n\x1b]11;?\a")
 		assert.Equal(t, []string{"run 1 0\n", "\x1b[1;1R"}, f.dev.written())
+		f.dev.say("\x1b[6")
+		f.dev.say("n")
+		assert.Equal(t, []string{"run 1 0\n", "\x1b[1;1R", "\x1b[1;1R"}, f.dev.written())
 		c.finish(0)
+	})
+}
+
+// The shell's own question is no output wherever it comes; a program's is.
+func TestShellsQuestionIsNoOutput(t *testing.T) {
+	const query = "\x1b[6n"
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command, func(f *fixture) {
+			f.lang.launch.AnswerQueries, f.lang.debris = true, query+"{prompt}"
+		})
+		c := f.command()
+		f.dev.set(func() { f.dev.modes.Canonical = false })
+		asks := backend.Wait{State: backend.WaitReading, PID: shellPID, Timed: true, Turns: 7}
+		ask := func() {
+			f.dev.set(func() { f.dev.shellWait = asks })
+			f.dev.say(query)
+			f.dev.set(func() { f.dev.shellWait = backend.Wait{State: backend.WaitBusy, PID: shellPID} })
+		}
+		f.dev.say("name: ")
+		ask()
+		ask()
+		assert.Equal(t, []string{"run 1 0\n", "\x1b[1;1R", "\x1b[1;1R"}, f.dev.written())
+		f.dev.say("bob\n")
+		assert.Equal(t, "name: bob\n", c.output())
+		f.dev.say(query)
+		f.dev.say("of a program\n")
+		assert.Equal(t, "name: bob\n"+query+"of a program\n", c.output())
+		ask()
+		f.dev.say("{pro")
+		f.dev.say("gram}\n")
+		assert.Equal(t, "name: bob\n"+query+"of a program\n{program}\n", c.output())
+		ask()
+		f.dev.say("{prompt}")
+		c.finish(0)
+		assert.Equal(t, "name: bob\n"+query+"of a program\n{program}\n", c.output())
+
+		c = f.command()
+		f.dev.set(func() { f.dev.modes.Canonical = false })
+		f.dev.say("last words")
+		ask()
+		f.dev.exit(backend.ExitStatus{})
+		synctest.Wait()
+		assert.Equal(t, "last words", c.output())
 	})
 }
 
@@ -1296,5 +1376,64 @@ func TestCommandOutputIsExact(t *testing.T) {
 				return pieces
 			})
 		}
+	})
+}
+
+// A program that outlived its command's interrupt and reads the terminal is
+// ended, by stronger signals from step to step, and nobody else is.
+func TestInterruptEndsStrays(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		deaf    int // to how many signals
+		signals []string
+	}{
+		{"nobody reads", 0, nil},
+		{"a program", 0, []string{"SIGHUP"}},
+		{"one that ignores a signal", 1, []string{"SIGHUP", "SIGTERM"}},
+		{"one that ignores both", 2, []string{"SIGHUP", "SIGTERM", "SIGKILL"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := ready(t, terminals.Command)
+				c := f.command()
+				err := c.interrupt(context.Background())
+				var signals []string
+				f.dev.set(func() {
+					f.dev.onInputWait = func() {
+						if tt.signals != nil && len(signals) <= tt.deaf {
+							f.dev.wait(reading(815, 1))
+						}
+					}
+					f.dev.onSignal = func(_ context.Context, name string) (int, error) {
+						if name, ok := strings.CutPrefix(name, "to the program: "); ok {
+							signals = append(signals, name)
+						}
+						f.dev.wait(atPrompt)
+						return shellPID, nil
+					}
+				})
+				c.finish(130)
+				require.NoError(t, <-err)
+				assert.Equal(t, tt.signals, signals)
+			})
+		})
+	}
+}
+
+// Whoever has interrupted a program can tell whether it waits on.
+func TestWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := ready(t, terminals.Command)
+		c := f.command()
+		assert.False(t, c.Waits(), "it runs")
+		f.dev.wait(reading(815, 1))
+		assert.True(t, c.Waits())
+		f.dev.set(func() { f.dev.pending = 1 })
+		assert.False(t, c.Waits(), "it is about to read")
+		f.dev.set(func() { f.dev.pending = 0 })
+		f.dev.wait(backend.Wait{State: backend.WaitReading, PID: 815, Timed: true})
+		assert.False(t, c.Waits(), "it gives up by itself")
+		c.finish(0)
+		assert.False(t, c.Waits(), "the shell's own prompt")
 	})
 }

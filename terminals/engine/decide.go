@@ -463,7 +463,7 @@ func (s *session) decideWaiting(op *operation) {
 // program that waits asks for, or by the terminal's modes where none is seen to
 // wait.
 func (s *session) ReadsSecret() bool {
-	if w, err := s.dev.InputWait(); err == nil && w.State == backend.WaitReading && !s.atRest(w) {
+	if w, err := s.inputWaitNow(); err == nil && w.State == backend.WaitReading && !s.atRest(w) {
 		return s.needsInput(w).Kind == terminals.SecretInput
 	}
 	m, err := s.dev.Modes()

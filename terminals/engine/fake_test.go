@@ -253,6 +253,9 @@ func (d *device) Signal(ctx context.Context, name string) (int, error) {
 }
 
 func (d *device) SignalProgram(ctx context.Context, name string) (int, error) {
+	if w, err := d.InputWait(); err != nil || w.State != backend.WaitReading || w.PID == shellPID {
+		return 0, errors.New("nobody reads")
+	}
 	return d.Signal(ctx, "to the program: "+name)
 }
 

@@ -50,7 +50,9 @@ func TestOpen(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #19: the mark alone is no prompt, at the start neither.
+// The mark alone is no prompt, at the start neither.
+//
+// Case: reference 3.3 #19
 func TestOpenWaitsForThePrompt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFixture(t)
@@ -75,8 +77,10 @@ func TestOpenWaitsForThePrompt(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #25: a start without output, or without a prompt, never is
-// ready. It fails with what was printed, and is rolled back.
+// A start without output, or without a prompt, never is ready. It fails with
+// what was printed, and is rolled back.
+//
+// Case: reference 3.3 #25
 func TestOpenTimesOut(t *testing.T) {
 	for _, tt := range []struct{ printed, says string }{{"", "nothing"}, {"what a shell\r\n", "what a shell"}} {
 		t.Run(tt.says, func(t *testing.T) {

@@ -81,6 +81,7 @@ type operation struct {
 	aside       []byte // between the answer's done and prompt marks
 	head        []byte // before the start mark
 	held        []byte // the end of the output, perhaps the shell's own
+	asking      int    // how many bytes of held are provably the shell's own question
 	recent      []byte // the last byte that was handed on
 	done        mark
 	prompt      mark
@@ -287,7 +288,9 @@ func (op *operation) emit(s *session, p []byte) {
 		op.held = append([]byte(nil), p[len(p)-k:]...)
 		p = p[:len(p)-k]
 	}
-	if len(p) == 0 {
+	shells := min(op.asking, len(p))
+	op.asking -= shells
+	if p = p[shells:]; len(p) == 0 {
 		return
 	}
 	op.recent = append(op.recent[:0], p[len(p)-1])
@@ -341,10 +344,10 @@ func (s *session) releaseAll(op *operation) {
 		op.begin(s)
 	}
 	s.release(op)
-	if len(op.held) > 0 {
-		op.hand(op.held, op.received)
+	if own := op.held[op.asking:]; len(own) > 0 {
+		op.hand(own, op.received)
 	}
-	op.held = nil
+	op.held, op.asking = nil, 0
 }
 
 // mark takes a marker that came while op is active.

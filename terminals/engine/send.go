@@ -17,6 +17,11 @@ import (
 // terminal took.
 const writeSettles = 50 * time.Millisecond
 
+// loopSettles is how long an event loop that reads with a limit is looked at
+// often: its timers of the last input are over then. Node saves its history 15 ms
+// after each line.
+const loopSettles = 32 * time.Millisecond
+
 // errLate ends the write of a send whose time is up.
 var errLate = errors.New("the send's time is up")
 
@@ -188,6 +193,7 @@ func (x *send) beginTyping(before backend.Wait) bool {
 			cmd.seen = append(cmd.seen, span{cmd.received, math.MaxInt64})
 		}
 		cmd.waiting, cmd.reported = nil, false
+		cmd.candidate = backend.Wait{} // until the input is read it still seems to wait
 	}
 	return true
 }
@@ -293,11 +299,9 @@ func (s *session) decideSend(op *operation, edge bool) bool {
 		switch {
 		case !s.confirmed(op, w):
 		case !s.atRest(w):
-			s.finishSend(op, terminals.StdinRead, s.needsInput(w))
-			return false
+			return !s.answered(op, s.needsInput(w))
 		case time.Since(op.since) >= lostAfter:
-			s.finishSend(op, terminals.StdinRead, nil)
-			return false
+			return !s.answered(op, nil)
 		}
 		return true
 	}
@@ -310,6 +314,17 @@ func (s *session) decideSend(op *operation, edge bool) bool {
 	if op.ctx.Err() == nil && time.Since(op.lastOutput) >= silence {
 		s.finishSend(op, terminals.InferredIdle, nil)
 	}
+	return true
+}
+
+// answered ends a send that was proved to be over. While the send's own interrupt
+// is in flight that is put off: the end of the interrupt probes again, and the
+// next send finds the session free.
+func (s *session) answered(op *operation, needs *terminals.NeedsInput) bool {
+	if !s.seal(op) {
+		return false
+	}
+	s.finishSend(op, terminals.StdinRead, needs)
 	return true
 }
 
@@ -326,7 +341,7 @@ func (s *session) decidePrompt(op *operation, edge bool) bool {
 		}
 		needs := s.needsInput(w)
 		needs.Kind = terminals.ContinuationInput
-		s.finishSend(op, terminals.StdinRead, needs)
+		s.answered(op, needs)
 		return true
 	}
 	if !s.promptShown(op) {
@@ -344,7 +359,7 @@ func (s *session) decidePrompt(op *operation, edge bool) bool {
 		s.mu.Lock()
 		s.scr.LeaveAltScreen() // nobody is left who is on it
 		s.mu.Unlock()
-		s.finishSend(op, terminals.StdinRead, nil)
+		s.answered(op, nil)
 	}
 	return yes
 }
@@ -422,12 +437,17 @@ func (s *session) confirmed(op *operation, w backend.Wait) bool {
 	w.Turns = 0 // a program may take up its wait again and again
 	quiet := op.probed == s.fed && unread == 0
 	op.probed = s.fed
+	limited := w.Timed
+	w.Timed = false // and an event loop with the limit of its next timer or without one
 	if w != op.candidate {
 		op.candidate, op.since, op.due = w, time.Now(), s.fed+int64(unread)
 		op.probeSoon()
 		return false
 	}
-	if w.Timed && time.Since(op.since) < s.cfg.ExactProbeAfter {
+	if waited := time.Since(op.since); limited && waited < s.cfg.ExactProbeAfter {
+		if waited < loopSettles {
+			op.probeSoon()
+		}
 		return false // it may only want to know whether something is there
 	}
 	if !quiet {

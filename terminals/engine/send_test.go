@@ -90,8 +90,10 @@ func TestSendEndsAtThePrompt(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #14: the first probe comes some time after the write, and what
-// was printed until then counts.
+// The first probe comes some time after the write, and what was printed until
+// then counts.
+//
+// Case: reference 3.3 #14
 func TestSendFirstProbe(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -153,7 +155,9 @@ func TestSendNeedsInput(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #15: a prompt that comes before the write answers nothing.
+// A prompt that comes before the write answers nothing.
+//
+// Case: reference 3.3 #15
 func TestSendIgnoresAPromptBeforeTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -189,8 +193,10 @@ func TestSendIgnoresAPromptWhileInputIsUnread(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #16, #17: a wait that was there before the write is no answer,
-// however long it lasts, until it is known to have been left.
+// A wait that was there before the write is no answer, however long it lasts,
+// until it is known to have been left.
+//
+// Case: reference 3.3 #16, reference 3.3 #17
 func TestSendOldWait(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -251,8 +257,9 @@ func TestSendOldWait(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #16: a wait that is seen left and taken up again counts, even
-// without a counter.
+// A wait that is seen left and taken up again counts, even without a counter.
+//
+// Case: reference 3.3 #16
 func TestSendWaitLeftAndBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -264,6 +271,39 @@ func TestSendWaitLeftAndBack(t *testing.T) {
 		pass(8 * time.Millisecond)
 		ends(t, x, terminals.StdinRead)
 	})
+}
+
+// An event loop reads with the limit of its next timer. That may come from the
+// last input, so the loop is looked at often, and counts as soon as it reads
+// without one; if it never does, it counts later.
+func TestSendToAnEventLoop(t *testing.T) {
+	limited := reading(200, 1)
+	limited.Timed = true
+	for _, tt := range []struct {
+		name   string
+		timers time.Duration // how long after the write they last
+		from   time.Duration // when the loop counts
+		to     time.Duration
+	}{
+		{"timers end", 17 * time.Millisecond, 17 * time.Millisecond, exact},
+		{"timers go on", time.Hour, exact, exact + poll},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := ready(t, terminals.Interactive)
+				f.dev.wait(busy)
+				x := f.send(context.Background(), "1+1")
+				start := time.Now()
+				f.dev.wait(limited)
+				f.dev.say("2\r\n> ")
+				time.AfterFunc(tt.timers, func() { f.dev.wait(reading(200, 2)) })
+				<-x.Done()
+				assert.Equal(t, "2\n> ", ends(t, x, terminals.StdinRead).Viewport)
+				assert.GreaterOrEqual(t, time.Since(start), tt.from)
+				assert.Less(t, time.Since(start), tt.to)
+			})
+		})
+	}
 }
 
 // Output that a driver counts twice, while a read takes it, is not waited for
@@ -317,7 +357,9 @@ func TestSendUnreadableWait(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #19: a marker alone is not a prompt.
+// A marker alone is not a prompt.
+//
+// Case: reference 3.3 #19
 func TestSendMarkerAlone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -331,7 +373,9 @@ func TestSendMarkerAlone(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #20: an old prompt followed by the echo of the input.
+// An old prompt followed by the echo of the input.
+//
+// Case: reference 3.3 #20
 func TestSendPromptWithEcho(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -344,8 +388,9 @@ func TestSendPromptWithEcho(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #21, #22: a child prints marker and prompt. The shell at its
-// prompt is what counts.
+// A child prints marker and prompt. The shell at its prompt is what counts.
+//
+// Case: reference 3.3 #21, reference 3.3 #22
 func TestSendForgedPrompt(t *testing.T) {
 	for _, proof := range []bool{true, false} {
 		away, home := backend.Foreground{PGID: 200}, backend.Foreground{PGID: shellPID, Shell: true}
@@ -401,7 +446,9 @@ func TestSendWithoutGroups(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #23: steady output never is idle.
+// Steady output never is idle.
+//
+// Case: reference 3.3 #23
 func TestSendTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -429,7 +476,9 @@ func TestSendTimeout(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #24: how the shell ended, with its last words.
+// How the shell ended, with its last words.
+//
+// Case: reference 3.3 #24
 func TestSendExit(t *testing.T) {
 	seven := 7
 	for _, tt := range []struct {
@@ -486,8 +535,10 @@ func TestSendContinuation(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #26: cancelled before the write. Nothing is typed, and nobody is
-// interrupted for what was not typed.
+// Cancelled before the write. Nothing is typed, and nobody is interrupted for
+// what was not typed.
+//
+// Case: reference 3.3 #26
 func TestCancelBeforeTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -515,7 +566,9 @@ func TestCancelBeforeTheWrite(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #26: the timeout finds a send that could not be typed yet.
+// The timeout finds a send that could not be typed yet.
+//
+// Case: reference 3.3 #26
 func TestTimeoutBeforeTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -649,8 +702,10 @@ func TestCancelUnreadInput(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #27: a signal waits for the write. A cancelled write ends early;
-// one that typed nothing needs no signal.
+// A signal waits for the write. A cancelled write ends early; one that typed
+// nothing needs no signal.
+//
+// Case: reference 3.3 #27
 func TestCancelDuringTheWrite(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -714,8 +769,10 @@ func TestSendWriteFails(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #28, #29: a signal that is in flight keeps the session reserved
-// past the prompt and past the deadline.
+// A signal that is in flight keeps the session reserved past the prompt, with the
+// end of the send, and past the deadline.
+//
+// Case: reference 3.3 #28, reference 3.3 #29
 func TestCancelSlowSignal(t *testing.T) {
 	for _, end := range []string{"prompt", "timeout"} {
 		t.Run(end, func(t *testing.T) {
@@ -736,16 +793,20 @@ func TestCancelSlowSignal(t *testing.T) {
 				if end == "prompt" {
 					f.dev.home()
 					f.dev.say(f.prompt(1))
-					assert.Equal(t, terminals.StdinRead, cancelled(t, x).WaitReason)
+					pass(timeout / 2)
+					assert.False(t, isDone(x.Done()), "whoever sees the end may send")
 				} else {
 					pass(timeout)
 					assert.Equal(t, terminals.Timeout, cancelled(t, x).WaitReason)
+					f.busy()
+					pass(timeout)
 				}
-				f.busy()
-				pass(timeout)
 				f.busy()
 				close(settle)
 				synctest.Wait()
+				if end == "prompt" {
+					assert.Equal(t, terminals.StdinRead, cancelled(t, x).WaitReason)
+				}
 				f.free()
 				assert.Equal(t, 1, f.dev.signalled(), "it hits nobody after the send")
 			})
@@ -776,14 +837,18 @@ func TestCancelSlowSignalAndAWait(t *testing.T) {
 		f.dev.set(func() { f.dev.pendingOut = 0 })
 		f.dev.wait(reading(200, 1))
 		pass(2 * poll)
-		assert.Equal(t, terminals.StdinRead, cancelled(t, x).WaitReason)
 		f.busy()
 		close(settle)
+		pass(2 * poll)
+		assert.Equal(t, terminals.StdinRead, cancelled(t, x).WaitReason)
+		f.free()
 	})
 }
 
-// Reference 3.3 #30, #31: a program that ignores the interrupt, or cannot be
-// signalled, ends the send at its deadline. Silence proves nothing then.
+// A program that ignores the interrupt, or cannot be signalled, ends the send
+// at its deadline. Silence proves nothing then.
+//
+// Case: reference 3.3 #30, reference 3.3 #31
 func TestCancelInVain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -815,8 +880,10 @@ func TestCancelInVain(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #32: a timeout while the write is in flight. A driver ends the
-// write at once, and the result says how far it came.
+// A timeout while the write is in flight. A driver ends the write at once, and
+// the result says how far it came.
+//
+// Case: reference 3.3 #32
 func TestTimeoutEndsTheWrite(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -869,8 +936,10 @@ func TestTimeoutDuringTheWrite(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #33: whatever arrives while the session closes, the send ends
-// because the session did.
+// Whatever arrives while the session closes, the send ends because the session
+// did.
+//
+// Case: reference 3.3 #33
 func TestCloseDuringASend(t *testing.T) {
 	for _, pending := range []string{"nothing", "inspection", "write"} {
 		t.Run(pending, func(t *testing.T) {
@@ -909,7 +978,9 @@ func TestCloseDuringASend(t *testing.T) {
 	}
 }
 
-// Reference 3.3 #34: what is left of an old send does not touch the next one.
+// What is left of an old send does not touch the next one.
+//
+// Case: reference 3.3 #34
 func TestSendAfterSend(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -935,7 +1006,9 @@ func TestSendAfterSend(t *testing.T) {
 	})
 }
 
-// Reference 3.3 #35: the shell ends while it is being interrupted.
+// The shell ends while it is being interrupted.
+//
+// Case: reference 3.3 #35
 func TestExitDuringTheSignal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Interactive)
@@ -1040,6 +1113,7 @@ func TestSignal(t *testing.T) {
 func TestSignalInCommandMode(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := ready(t, terminals.Command)
+		f.dev.set(func() { f.dev.inputWait = backend.Wait{State: backend.WaitReading, PID: 815} })
 		for _, sig := range []terminals.Signal{terminals.SIGHUP, terminals.SIGTERM, terminals.SIGKILL, terminals.SIGINT, terminals.SIGTSTP} {
 			_, err := f.s.Signal(context.Background(), sig)
 			require.NoError(t, err)

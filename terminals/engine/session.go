@@ -458,6 +458,7 @@ func (s *session) answer() {
 		reply := q.Reply()
 		if q.Kind == screen.CursorPosition && s.launch.AnswerQueries {
 			reply = []byte(cursorReply)
+			s.findAsking()
 		}
 		if len(reply) == 0 {
 			continue
@@ -467,6 +468,31 @@ func (s *session) answer() {
 		}
 	}
 }
+
+// findAsking tells the shell's own question at the end of a command's output from
+// the same of a program: until it is answered the shell is blocked in a read with
+// a limit, which it reaches within microseconds of asking.
+func (s *session) findAsking() {
+	op := s.active()
+	if op == nil || op.kind != opCommand || len(op.held) == op.asking {
+		return
+	}
+	for range askingProbes {
+		w, err := s.dev.ShellWait()
+		if err != nil {
+			return
+		}
+		if w.State == backend.WaitReading && w.Timed && !w.Channel {
+			op.asking = len(op.held)
+			return
+		}
+		runtime.Gosched()
+	}
+}
+
+// askingProbes bounds the search for the shell's question, to less than a
+// millisecond: a program that asks is not kept waiting.
+const askingProbes = 32
 
 // cursorReply is the constant answer to a shell that asks by itself: the cursor
 // is at 1;1, where no shell adds a newline.

@@ -108,6 +108,11 @@ func Text(raw []byte) string {
 	return text
 }
 
+// OneLine is Text on one line, for a name that a program or a person chose.
+func OneLine(raw string) string {
+	return strings.ReplaceAll(strings.TrimRight(Text([]byte(raw)), "\n"), "\n", " ")
+}
+
 // AltScreen says whether the alternate screen is in use (modes 47, 1047, 1049).
 func (s *Screen) AltScreen() bool { return s.alternate }
 

@@ -32,6 +32,9 @@ func textOf(s *Screen) string {
 	return text
 }
 
+// Case: reference 3.3 #37, reference 3.3 #38, reference 3.3 #39, reference 3.3 #40
+// Case: reference 3.3 #41, reference 3.3 #42, reference 3.3 #43, reference 3.3 #44
+// Case: F65 (anthropics/claude-code#23540)
 func TestText(t *testing.T) {
 	for name, tt := range map[string]struct{ in, want string }{
 		"plain":         {"a line\nanother\n", "a line\nanother\n"},
@@ -40,7 +43,7 @@ func TestText(t *testing.T) {
 		"utf8":          {"naïve 一二三 😀\n", "naïve 一二三 😀\n"},
 		"tab":           {"a\tb\n", "a\tb\n"},
 
-		// Control sequences. The numbers are rows of reference 3.3.
+		// Control sequences. The numbers are cases.
 		"csi_37":                   {"red \x1b[31m text \x1b[0m\r\n", "red  text \n"},
 		"marker_of_others_38":      {"\x1b]133;D;0\x07dsh> ", "dsh> "},
 		"osc_and_two_bytes_39":     {"a\x1b]0;title\x1b\\b\x1b7c\x07", "abc"},
@@ -210,6 +213,10 @@ func TestTextIsBounded(t *testing.T) {
 	assert.Equal(t, "a"+strings.Repeat(" ", maxBlank)+"b", Text([]byte("a\x1b[999C\x1b[999Cb")))
 }
 
+func TestOneLine(t *testing.T) {
+	assert.Equal(t, "python3 two lines red", OneLine("python3\ntwo lines \x1b[31mred\x1b[0m\n"))
+}
+
 // progress is what `for i in $(seq n); do printf "\r%d" $i; done` prints
 // (anthropics/claude-code#23540).
 func progress(n int) string {
@@ -220,8 +227,10 @@ func progress(n int) string {
 	return b.String()
 }
 
-// Reference 3.3 row 42: what is beyond the bound of an unfinished sequence is
-// swallowed up to the terminator too.
+// What is beyond the bound of an unfinished sequence is swallowed up to the
+// terminator too.
+//
+// Case: reference 3.3 #42
 func TestUnfinishedSequenceIsBounded(t *testing.T) {
 	for name, tt := range map[string]struct {
 		pieces []string

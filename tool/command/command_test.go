@@ -57,6 +57,7 @@ func (s *shell) Status() terminals.Status            { return terminals.Status{}
 func (s *shell) Exited() <-chan struct{}             { return s.exited }
 func (s *shell) Unsolicited() ([]byte, int64)        { return nil, 0 }
 func (s *shell) Close(context.Context, string) error { return nil }
+func (s *shell) Waits() bool                         { return false }
 func (s *shell) Settled() <-chan struct{}            { return s.settled }
 
 func (s *shell) Interrupt(ctx context.Context) error {

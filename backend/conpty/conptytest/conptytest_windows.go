@@ -2,13 +2,11 @@ package conptytest
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,8 +33,15 @@ const (
 
 // Main is a test binary's TestMain. programs are what Program starts, by name.
 func Main(m *testing.M, programs map[string]func(args []string)) {
+	Serve(programs)
+	os.Exit(m.Run())
+}
+
+// Serve runs what the test binary was started again for and ends the process.
+// When it was started to test, Serve returns.
+func Serve(programs map[string]func(args []string)) {
 	if len(os.Args) < 2 {
-		os.Exit(m.Run())
+		return
 	}
 	var err error
 	switch os.Args[1] {
@@ -47,7 +52,7 @@ func Main(m *testing.M, programs map[string]func(args []string)) {
 	case programArgument:
 		programs[os.Args[2]](os.Args[3:])
 	default:
-		os.Exit(m.Run())
+		return
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -181,36 +186,4 @@ func pressCtrlC(pid int) error {
 		return fmt.Errorf("write the key: %w", err)
 	}
 	return nil
-}
-
-// Unremovable tells of an error that Wine has Go's os.RemoveAll return, always:
-// it does not know the call by which Go removes a file of a tree.
-func Unremovable(err error) bool {
-	return Wine() && errors.Is(err, windows.ERROR_INVALID_FUNCTION)
-}
-
-// TempDir is testing.T's, but for what Wine lacks: Go removes a tree by a call
-// that it does not know.
-func TempDir(t testing.TB) string {
-	if !Wine() {
-		return t.TempDir()
-	}
-	dir, err := os.MkdirTemp("", "conptytest-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		var all []string
-		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
-			all = append(all, path)
-			return nil
-		})
-		slices.Reverse(all)
-		for _, path := range all {
-			if err := os.Remove(path); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	return dir
 }
