@@ -267,7 +267,7 @@ func (s *Sandbox) roots(g Grant) ([]string, error) {
 		case err != nil:
 			return nil, invalid("%s: %s cannot be used: %v", key, path, err)
 		case slices.Contains(unwritable, absolute):
-			return nil, invalid("%s: %s cannot be opened for writing as a whole; name a folder in it, or use the mode %s", key, absolute, DangerFullAccess)
+			return nil, invalid("%s: %s cannot be opened for writing as a whole; work in a folder of it, or use the mode %s", key, absolute, DangerFullAccess)
 		}
 		if info, err := os.Stat(absolute); i == 0 && err == nil && !info.IsDir() {
 			return nil, invalid("%s: %s is not a folder", key, absolute)

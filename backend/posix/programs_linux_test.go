@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -323,7 +324,10 @@ func unprivileged(t *testing.T, args ...string) *exec.Cmd {
 	binary, err := os.ReadFile(self)
 	require.NoError(t, err)
 	copied := filepath.Join(dir, "test")
-	require.NoError(t, os.WriteFile(copied, binary, 0o755))
+	syscall.ForkLock.RLock() // a child that is forked meanwhile would keep the file open for writing: ETXTBSY
+	err = os.WriteFile(copied, binary, 0o755)
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	cmd := exec.Command("setpriv", append([]string{"--reuid=65534", "--regid=65534", "--clear-groups", copied}, args...)...)
 	cmd.Dir = "/"
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "CI=" + os.Getenv("CI"), "TMPDIR=/var/tmp", "HOME=/nonexistent"}

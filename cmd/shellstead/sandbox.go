@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,8 @@ func sandboxFlag(cmd *cobra.Command, mode *string) {
 // newSandbox takes the sandbox from the configuration.
 func newSandbox(h *host) (*sandbox.Sandbox, error) {
 	cfg := h.cfg.Sandbox
-	opts := sandbox.Options{Writable: cfg.WritableRoots, Network: cfg.Network, Logger: h.log}
+	// Each shell names its own workspace; this one only has to exist.
+	opts := sandbox.Options{Root: os.TempDir(), Writable: cfg.WritableRoots, Network: cfg.Network, Logger: h.log}
 	if cfg.Protect != nil {
 		opts.Protect = *cfg.Protect
 	}
