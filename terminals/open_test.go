@@ -27,8 +27,8 @@ func TestOpenHandsOverTheSetup(t *testing.T) {
 	f.mustOpen(f.owner)
 
 	assert.Equal(t, []terminals.Setup{
-		{ID: "pty-1", Name: "build", Cwd: "/src", Mode: terminals.Command, Env: []string{"DSH_PTY_SESSION_ID=pty-1"}},
-		{ID: "pty-2", Cwd: "/home/agent"},
+		{Owner: f.owner, ID: "pty-1", Name: "build", Cwd: "/src", Mode: terminals.Command, Env: []string{"DSH_PTY_SESSION_ID=pty-1"}},
+		{Owner: f.owner, ID: "pty-2", Cwd: "/home/agent"},
 	}, f.backend.calls())
 }
 

@@ -295,7 +295,7 @@ func TestOpenRequest(t *testing.T) {
 	})
 	cwd := f.owner.Cwd()
 	f.ok("terminal_open", `{"type": "shell", "name": "a"}`)
-	assert.Equal(t, terminals.Setup{ID: "pty-1", Name: "a", Cwd: cwd, Mode: terminals.Interactive, Env: []string{"DSH_SHELL=1"}}, b.setup)
+	assert.Equal(t, terminals.Setup{Owner: f.owner, ID: "pty-1", Name: "a", Cwd: cwd, Mode: terminals.Interactive, Env: []string{"DSH_SHELL=1"}}, b.setup)
 	f.ok("terminal_open", `{"type": "shell", "cwd": "sub/../other"}`)
 	assert.Equal(t, filepath.Join(cwd, "other"), b.setup.Cwd)
 	f.refuses("terminal_open", `{"type": "shell"}`, "the resolver of DSH_X failed")
