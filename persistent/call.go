@@ -602,7 +602,7 @@ func (c *call) render() {
 	b.add(c.out.text())
 	note(c.exit)
 	if code := res.ExitCode; res.Reason == Completed && code != nil && *code != 0 && c.cfg.Explain != nil {
-		note(screen.Text([]byte(c.cfg.Explain(c.state.owner, res.Output, *code))))
+		note(screen.Text([]byte(c.cfg.Explain(c.state.owner, *res))))
 	}
 	if !c.cmd.Streamed {
 		note(clippedNotice(c.out))

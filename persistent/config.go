@@ -79,8 +79,8 @@ type Config struct {
 
 	// Explain returns one line for the result of a command of owner that exited
 	// with a code other than 0, for instance that its shell may not do everything;
-	// empty for none. output is what the result retains. Nil: no such lines.
-	Explain func(owner *terminals.Owner, output string, exitCode int) string
+	// empty for none. The result's text is not made yet. Nil: no such lines.
+	Explain func(owner *terminals.Owner, result Result) string
 
 	// SessionID names the owner's log session. Nil or an empty string: none.
 	SessionID func(*terminals.Owner) string

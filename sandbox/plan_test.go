@@ -117,21 +117,6 @@ func TestEnvironment(t *testing.T) {
 		environment([]string{"XDG_CACHE_HOME=/mine", "HOME=" + home}, "/t", "/opt/pwsh-preview"), "it would not start")
 }
 
-func TestDenial(t *testing.T) {
-	s, err := New(Options{Root: folder(t)})
-	require.NoError(t, err)
-	refused := "touch: cannot touch 'x': Read-only file system\n"
-	assert.Equal(t, "[sandbox: read-only mode allows writes in $TMPDIR only, and no network]", s.Denial(ReadOnly, refused, 1))
-	assert.Equal(t, "[sandbox: workspace-write mode allows writes in the workspace and $TMPDIR only, and no network]", s.Denial(WorkspaceWrite, refused, 1))
-	assert.Empty(t, s.Denial(WorkspaceWrite, refused, 0), "it did not fail")
-	assert.Empty(t, s.Denial(WorkspaceWrite, "no such file", 1), "it failed of something else")
-	assert.Empty(t, s.Denial(DangerFullAccess, refused, 1), "nothing was confined")
-	extra := folder(t)
-	s, err = New(Options{Root: folder(t), Writable: []string{extra}, Network: true})
-	require.NoError(t, err)
-	assert.Equal(t, "[sandbox: workspace-write mode allows writes in the workspace, $TMPDIR and "+extra+" only]", s.Denial(WorkspaceWrite, refused, 1))
-}
-
 func TestSeatbeltProfile(t *testing.T) {
 	closed := plan{
 		temp:     "/private/tmp/shellstead-tmp-1",

@@ -170,38 +170,3 @@ func (t *tail) String() string {
 	line, _, _ := strings.Cut(strings.TrimSpace(t.kept.String()), "\n")
 	return strings.ToValidUTF8(strings.TrimSpace(line), "?")
 }
-
-// refusals are what programs print when a confinement refused something.
-var refusals = []string{
-	"Read-only file system", "Permission denied", "Operation not permitted", "UnauthorizedAccessException",
-	"Network is unreachable", "Temporary failure in name resolution", "Could not resolve host",
-}
-
-// Denial is one line for the result of a command that may have failed because
-// of the mode m: it exited with a code other than 0 and its output shows what a
-// refusal looks like. Otherwise it is empty. The line is a hint, never a proof.
-func (s *Sandbox) Denial(m Mode, output string, exitCode int) string {
-	if !m.Confined() || exitCode == 0 {
-		return ""
-	}
-	for _, refusal := range refusals {
-		if strings.Contains(output, refusal) {
-			return "[sandbox: " + s.limits(m) + "]"
-		}
-	}
-	return ""
-}
-
-// limits says what a shell in mode m may do.
-func (s *Sandbox) limits(m Mode) string {
-	text := string(m) + " mode allows writes in the workspace and $TMPDIR only"
-	if m == ReadOnly {
-		text = string(m) + " mode allows writes in $TMPDIR only"
-	} else if len(s.opts.Writable) > 0 {
-		text = string(m) + " mode allows writes in the workspace, $TMPDIR and " + strings.Join(s.opts.Writable, ", ") + " only"
-	}
-	if !s.opts.Network {
-		text += ", and no network"
-	}
-	return text
-}

@@ -7,3 +7,5 @@ import "os/exec"
 func systemProviders() []provider { return nil }
 
 func ownGroup(*exec.Cmd) {}
+
+func mayWrite(string) bool { return false }

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 			// Confined processes have other ids than the ones that tests look for.
 			"SHELLSTEAD_SANDBOX_MODE": "danger-full-access",
 		} {
+			if os.Getenv(name) != "" { // ci/sandbox runs the tests confined
+				continue
+			}
 			if err := os.Setenv(name, value); err != nil {
 				panic(err)
 			}

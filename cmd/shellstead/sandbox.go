@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/shellstead/shellstead/backend"
 	"github.com/shellstead/shellstead/config"
+	"github.com/shellstead/shellstead/persistent"
 	"github.com/shellstead/shellstead/sandbox"
 	"github.com/shellstead/shellstead/session"
 	"github.com/shellstead/shellstead/terminals"
@@ -97,16 +99,22 @@ func (a *agent) mode() sandbox.Mode {
 	return mode
 }
 
+// grant is what a shell of owner gets.
+func (h *host) grant(owner *terminals.Owner) sandbox.Grant {
+	root := h.cfg.Sandbox.WorkspaceRoot
+	home := root == "~" || strings.HasPrefix(root, "~/")
+	if owner != nil && !home && !filepath.IsAbs(root) {
+		root = filepath.Join(owner.Cwd(), root)
+	}
+	return sandbox.Grant{Mode: h.agentOf(owner).mode(), Root: root}
+}
+
 // wrap confines the start of one terminal.
 func (h *host) wrap(ctx context.Context, setup terminals.Setup, spec backend.Spec) (backend.Spec, func() error, error) {
-	root := h.cfg.Sandbox.WorkspaceRoot
-	if !filepath.IsAbs(root) && setup.Owner != nil {
-		root = filepath.Join(setup.Owner.Cwd(), root)
-	}
-	return h.sandbox.Wrap(ctx, sandbox.Grant{Mode: h.agentOf(setup.Owner).mode(), Root: root}, spec)
+	return h.sandbox.Wrap(ctx, h.grant(setup.Owner), spec)
 }
 
 // explain says of a failed command what its shell may not do.
-func (h *host) explain(owner *terminals.Owner, output string, exitCode int) string {
-	return h.sandbox.Denial(h.agentOf(owner).mode(), output, exitCode)
+func (h *host) explain(owner *terminals.Owner, r persistent.Result) string {
+	return h.sandbox.Denial(h.grant(owner), sandbox.Failure{Output: r.Output, Cwd: r.Cwd, ExitCode: *r.ExitCode})
 }
