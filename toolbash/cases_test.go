@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -450,7 +449,7 @@ func TestPipeAndFlood(t *testing.T) {
 func TestNothingSurvivesTheOwner(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		h := newHost(t, path)
-		mark := fmt.Sprintf("77%d", time.Now().UnixNano()%1e9)
+		mark := newMark("77")
 		h.run("nohup sleep " + mark + "1 >/dev/null 2>&1 &\nsetsid sleep " + mark + "2 &\n(sleep " + mark + "3 &)\nsleep " + mark + "4 & disown\n(trap '' HUP TERM; sleep " + mark + "5) &\ntrue")
 		require.Eventually(t, func() bool { return len(having(mark)) >= 5 }, 10*time.Second, 10*time.Millisecond)
 		require.NoError(t, h.service.DisposeOwner(context.Background(), h.owner))

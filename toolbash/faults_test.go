@@ -133,7 +133,7 @@ func TestInitThatFails(t *testing.T) {
 				if tt.name == "waits" {
 					provable(t)
 				}
-				mark := fmt.Sprintf("54%d", time.Now().UnixNano()%1e9)
+				mark := newMark("54")
 				h := newHost(t, path, func(e *engine.Config, _ *persistent.Config) {
 					e.Init = "[ -e ok ] || { " + strings.ReplaceAll(tt.init, "60", mark) + "\n}"
 					e.Timeout = 1500 * time.Millisecond
@@ -272,7 +272,7 @@ func TestCancelInTheQueue(t *testing.T) {
 // The end of the service ends a running command with its own cause.
 func TestServiceEndsUnderACommand(t *testing.T) {
 	h := newHost(t, bashes()[0])
-	mark := fmt.Sprintf("33%d", time.Now().UnixNano()%1e9)
+	mark := newMark("33")
 	a := h.during("echo $((40+2)); sleep "+mark, "42", func() {
 		require.NoError(t, h.service.Dispose(context.Background()))
 	})

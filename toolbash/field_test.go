@@ -575,7 +575,7 @@ func TestGrandchildrenThatKeepTheTerminal(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		t.Parallel()
 		h := newHost(t, path)
-		mark := fmt.Sprintf("98%d", time.Now().UnixNano()%1e9)
+		mark := newMark("98")
 		a := h.expect("sh -c 'sleep "+mark+"1 & echo hi'; (sleep "+mark+"2 &); x=$(sh -c 'sleep "+mark+"3 >/dev/null & echo sub'); echo $x", "hi\nsub\n", 0)
 		assert.Less(t, a.DurationMs, int64(20000))
 		// The shell's own exit does not wait for them either.

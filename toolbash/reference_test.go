@@ -198,7 +198,7 @@ func TestQueueGoesOnAfterATimeout(t *testing.T) {
 func TestOwnerIsDisposedWhileItsShellStarts(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		t.Parallel()
-		mark := fmt.Sprintf("55%d", time.Now().UnixNano()%1e9)
+		mark := newMark("55")
 		h := newHost(t, path, func(e *engine.Config, _ *persistent.Config) { e.Init = "touch started; sleep " + mark })
 		result := make(chan answer, 1)
 		go func() { result <- h.runCtx(context.Background(), "echo never") }()
@@ -739,7 +739,7 @@ func TestExitWithStoppedJobs(t *testing.T) {
 	eachBash(t, func(t *testing.T, path string) {
 		t.Parallel()
 		h := newHost(t, path)
-		mark := fmt.Sprintf("22%d", time.Now().UnixNano()%1e9)
+		mark := newMark("22")
 		h.run("sleep " + mark + " & kill -STOP $!; until jobs -s | grep -q sleep; do :; done")
 		a := h.run("exit 3")
 		if a.Reason == persistent.Completed { // bash asks once

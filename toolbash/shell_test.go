@@ -94,6 +94,12 @@ func (h *host) session() terminals.Session {
 	return s
 }
 
+// newMark is an argument by which a test finds its own processes. It holds no 42,
+// which tests wait for.
+func newMark(prefix string) string {
+	return strings.ReplaceAll(fmt.Sprintf("%s%d", prefix, time.Now().UnixNano()%1e9), "42", "43")
+}
+
 // during starts text, waits until it printed token, calls f and returns the
 // result. The token must not be part of the text.
 func (h *host) during(text, token string, f func()) answer {
