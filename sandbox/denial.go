@@ -40,7 +40,7 @@ func (s *Sandbox) Denial(g Grant, f Failure) string {
 var (
 	// cutOff is what programs print where there is no network. What comes last is
 	// the refusal of a socket, which names no file.
-	cutOff = regexp.MustCompile(`(?i)network is unreachable|ENETUNREACH|EAI_AGAIN|temporary failure in name resolution|name or service not known|could not resolve host|` +
+	cutOff = regexp.MustCompile(`(?i)network is unreachable|ENETUNREACH|EAI_AGAIN|temporary failure in name resolution|name or service not known|could not resolve host|couldn't connect to server|` +
 		`\bsocket: (?:permission denied|operation not permitted)|^[^'"]*errno 13\] permission denied[>)'"]*$`)
 
 	// fileRefusal is what they print of a file. The file stands before or after it.

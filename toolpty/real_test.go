@@ -61,6 +61,7 @@ func (f *fixture) add(typ string, d dialect.Dialect, change func(*engine.Config)
 	cfg.Timeout, cfg.IdleSilence = dialecttest.Patience, dialecttest.Patience
 	cfg.DisposeGrace = 500 * time.Millisecond
 	cfg.Env = []string{"HOME=" + f.owner.Cwd()} // the programs' files stay out of the user's
+	dialecttest.Confine(&cfg)
 	if change != nil {
 		change(&cfg)
 	}

@@ -129,6 +129,8 @@ func measureStart(b *bench, sh *shell) ([]row, error) {
 	var floorEnd, oursEnd []time.Duration
 	answer := func(ends *[]time.Duration, args ...string) (time.Duration, error) {
 		cmd := exec.Command(args[0], args[1:]...)
+		// The floor confines nothing either.
+		cmd.Env = append(os.Environ(), "SHELLSTEAD_SANDBOX_MODE=danger-full-access")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			return 0, err

@@ -53,6 +53,7 @@ func Open(dir string, d dialect.Dialect, path string, opts ...Option) (*Host, er
 	ecfg.ShellPath, ecfg.Timeout = path, Patience
 	ecfg.DisposeGrace, ecfg.CaseInsensitiveEnv = 500*time.Millisecond, crlf
 	pcfg.BackendType, pcfg.Timeout = ecfg.Type, Patience
+	Confine(&ecfg)
 	for _, o := range opts {
 		o(&ecfg, &pcfg)
 	}
