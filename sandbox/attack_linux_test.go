@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -130,6 +131,21 @@ var attacks = map[string]func(args []string) error{
 		return errors.Join(err, file.Close())
 	},
 	"other_terminal": appendTo,
+	"type_into_terminal": func(args []string) error {
+		if _, err := unix.Setsid(); err != nil {
+			return err
+		}
+		terminal, err := os.OpenFile(args[0], os.O_RDWR, 0) // and it controls this session
+		if err != nil {
+			return err
+		}
+		letter := byte('x')
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, terminal.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&letter)))
+		if errno != 0 {
+			return errno
+		}
+		return terminal.Close()
+	},
 	"shared_memory": func(args []string) error {
 		id, err := strconv.Atoi(args[0])
 		if err != nil {

@@ -53,6 +53,7 @@ func (b bubblewrap) wrap(p plan, spec backend.Spec) (backend.Spec, error) {
 		return spec, err
 	}
 	task := launcher.Task{Session: spec.Rows > 0, Channel: spec.Channel != nil, Outside: map[string]string{}, ReadOnlyRoot: true, DropPrivileges: isRoot()}
+	spec.Env, task.Env = withoutLoader(spec.Env)
 	spec.Launched = task.Session
 	if spec.Launched {
 		task.Status = backend.LaunchStatus

@@ -2,6 +2,8 @@ package sandbox_test
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/shellstead/shellstead/backend"
+	"github.com/shellstead/shellstead/backend/posix"
 	"github.com/shellstead/shellstead/sandbox"
 	"github.com/shellstead/shellstead/sandbox/launcher"
 )
@@ -181,6 +184,43 @@ func pidOfVictim(t *testing.T, _ *cage) []string {
 	return []string{strconv.Itoa(victim(t).Process.Pid)}
 }
 
+// supervisor starts a terminal and returns the process that ends what a host that
+// has died left open.
+func supervisor(t *testing.T, c *cage) []string {
+	driver, err := posix.New(posix.Options{})
+	require.NoError(t, err)
+	s := spec("sleep", "600")
+	s.Rows, s.Cols = 24, 80
+	device, err := driver.Start(t.Context(), s)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, device.Terminate(context.Background(), time.Second)) })
+	var found string
+	require.Eventually(t, func() bool { // it is started on the side
+		lists, _ := filepath.Glob("/proc/self/task/*/children")
+		for _, list := range lists {
+			children, _ := os.ReadFile(list) // the thread may have ended
+			for _, pid := range strings.Fields(string(children)) {
+				if text, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && bytes.HasPrefix(text, []byte("shellstead-supervisor")) {
+					found = pid
+				}
+			}
+		}
+		return found != ""
+	}, patience, 10*time.Millisecond, "there is no supervisor")
+	return []string{found}
+}
+
+// privateFile is a file in a private folder like those of shells' programs and of
+// long output. parent is its place; empty: where temporary folders are made.
+func privateFile(parent string) func(*testing.T, *cage) []string {
+	return func(t *testing.T, c *cage) []string {
+		folder, err := os.MkdirTemp(cmp.Or(parent, c.opts.TempDir), "shellstead-")
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(folder)) })
+		return []string{write(t, filepath.Join(folder, "file"), "original")}
+	}
+}
+
 func workspaceFile(name string) func(*testing.T, *cage) []string {
 	return func(t *testing.T, c *cage) []string {
 		return []string{write(t, filepath.Join(c.workspace, name), "original")}
@@ -241,6 +281,9 @@ var escapes = []escape{
 	{name: "environment_of_a_process", attack: "proc_environ", prepare: pidOfVictim},
 	{name: "debug_a_process", attack: "ptrace", prepare: pidOfVictim},
 	{name: "kill_a_process", attack: "kill", prepare: pidOfVictim, open: openWhen(!launcher.Scopes(), "landlock")},
+	{name: "kill_the_supervisor", attack: "kill", prepare: supervisor, open: openWhen(!launcher.Scopes(), "landlock")},
+	{name: "program_files_of_another_shell", attack: "append", prepare: privateFile("/dev/shm")},
+	{name: "saved_output", attack: "append", prepare: privateFile("")},
 	{name: "leaked_folder", attack: "leaked_descriptor",
 		prepare: func(t *testing.T, c *cage) []string { return []string{"new"} },
 		leak: func(t *testing.T, c *cage) []*os.File {
@@ -280,6 +323,15 @@ var escapes = []escape{
 		return []string{path}
 	}},
 	{name: "other_terminal", attack: "other_terminal", open: []string{"landlock"}, prepare: func(t *testing.T, c *cage) []string {
+		master, slave := openTerminal(t)
+		t.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
+		return []string{slave.Name()}
+	}},
+	{name: "typing_into_a_terminal", attack: "type_into_terminal", prepare: func(t *testing.T, c *cage) []string {
+		// As root it is allowed whatever this says.
+		if setting, err := os.ReadFile("/proc/sys/dev/tty/legacy_tiocsti"); err == nil && string(setting) == "0\n" && os.Geteuid() != 0 {
+			t.Skip("the kernel refuses it to everybody: dev.tty.legacy_tiocsti is 0")
+		}
 		master, slave := openTerminal(t)
 		t.Cleanup(func() { _ = master.Close(); _ = slave.Close() })
 		return []string{slave.Name()}

@@ -33,6 +33,7 @@ func (l landlock) wrap(p plan, spec backend.Spec) (backend.Spec, error) {
 		NoNetwork:      !p.network && launcher.CanDenySockets(),
 		DropPrivileges: isRoot(),
 	}
+	spec.Env, task.Env = withoutLoader(spec.Env)
 	program, args := spec.Path, spec.Args
 	spec.Path = ownProgram
 	spec.Args = func(ref backend.ChannelRef) []string { return task.Argv(program, arguments(args, ref)) }

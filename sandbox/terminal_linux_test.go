@@ -319,6 +319,34 @@ func TestTemporaryFolderGoes(t *testing.T) {
 	})
 }
 
+// A library that the environment has every program load may have been made by a
+// shell: it is loaded by none of those that confine, and by the program.
+func TestPreloadedLibrary(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("cc is not installed")
+		}
+		t.Skip("cc is not installed")
+	}
+	eachProvider(t, func(t *testing.T, provider string) {
+		c := newCage(t, provider, nil)
+		code := write(t, filepath.Join(c.workspace, "lib.c"), `#include <fcntl.h>
+__attribute__((constructor)) static void loaded(void) { open("`+c.outside+`/made", O_CREAT | O_WRONLY, 0600); open("made", O_CREAT | O_WRONLY, 0600); }
+`)
+		library := filepath.Join(c.workspace, "lib.so")
+		out, err := exec.Command(cc, "-shared", "-fPIC", "-o", library, code).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		s := spec("sh", "-c", `echo "$LD_PRELOAD"`)
+		s.Env, s.Dir = append(s.Env, "LD_PRELOAD="+library), c.workspace
+		out, err = command(t, c.wrap(t, sandbox.WorkspaceWrite, s)).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		assert.Equal(t, library+"\n", string(out))
+		assert.FileExists(t, filepath.Join(c.workspace, "made"), "the program has loaded it")
+		assert.NoFileExists(t, filepath.Join(c.outside, "made"), "something unconfined has loaded it")
+	})
+}
+
 // The session's own folder is seen, and cannot be changed.
 func TestPrivateFolder(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider string) {

@@ -58,6 +58,7 @@ var measurements = []measurement{
 	{"crowd", bashShell, measureCrowd},
 	{"close", bashShell, measureClose},
 	{"log", bashShell, measureLog},
+	{"sandbox", bashShell, measureSandbox},
 	{"idle", bashShell, measureIdle},
 	{"pwsh-null", pwshShell, measureNothing},
 	{"pwsh-start", pwshShell, measureStart},

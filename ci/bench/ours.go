@@ -56,8 +56,9 @@ type stack struct {
 }
 
 // newStack builds a stack over one shell. grace is the backend's disposeGraceMs, 0 for the
-// default; timeout the commands' own, 0 for the default.
-func newStack(sh *shell, dir string, grace, timeout time.Duration) (*stack, error) {
+// default; timeout the commands' own, 0 for the default. change sets more of the
+// backend.
+func newStack(sh *shell, dir string, grace, timeout time.Duration, change ...func(*engine.Config)) (*stack, error) {
 	driver, err := posix.New(posix.Options{})
 	if err != nil {
 		return nil, err
@@ -66,6 +67,9 @@ func newStack(sh *shell, dir string, grace, timeout time.Duration) (*stack, erro
 	cfg.Type = sh.name
 	if grace > 0 {
 		cfg.DisposeGrace = grace
+	}
+	for _, set := range change {
+		set(&cfg)
 	}
 	backend, err := engine.New(cfg, driver, sh.dialect)
 	if err != nil {

@@ -50,6 +50,10 @@ type Task struct {
 	// terminal request that types into a terminal.
 	NoNetwork bool `json:",omitempty"`
 
+	// Env are variables that only the program gets: the loader of the launcher
+	// and of what starts it must not read them.
+	Env []string `json:",omitempty"`
+
 	// DropPrivileges gives up the privileges of root, but for those over files
 	// and users that the confinement stands above.
 	DropPrivileges bool `json:",omitempty"`

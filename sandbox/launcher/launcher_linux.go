@@ -46,7 +46,7 @@ func launch(args []string) (io.Writer, error) {
 	if err := task.carryOut(); err != nil {
 		return status, err
 	}
-	err := syscall.Exec(args[1], args[1:], os.Environ())
+	err := syscall.Exec(args[1], args[1:], append(os.Environ(), task.Env...))
 	return status, fmt.Errorf("shellPath: %s cannot be started inside: %w", args[1], err)
 }
 
