@@ -196,6 +196,34 @@ func TestTimeoutBoundsTheCallWhateverTheTeardownTakes(t *testing.T) {
 	})
 }
 
+// The host may explain a failure, and is not asked about anything else.
+func TestExplainedFailure(t *testing.T) {
+	for code, want := range map[int]string{0: "no\n", 3: "no\n[exit code: 3]\n[it may not]"} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			explain := func(c *Config) {
+				c.Explain = func(_ *terminals.Owner, r Result) string {
+					asked++
+					assert.Equal(t, "no\n", r.Output)
+					assert.Equal(t, "/fake/cwd", r.Cwd)
+					assert.Equal(t, code, *r.ExitCode)
+					return "[it may not]"
+				}
+			}
+			f := newFixture(t, explain, playing(func(r *fakeRun) {
+				r.print("no\n")
+				r.complete(code)
+			}))
+			defer f.dispose()
+			assert.Equal(t, want, f.run("x").Text)
+			assert.Equal(t, min(code, 1), asked)
+		})
+	}
+	f := newFixture(t, func(c *Config) { c.Explain = func(*terminals.Owner, Result) string { return "" } }, playing(func(r *fakeRun) { r.complete(1) }))
+	defer f.dispose()
+	assert.Equal(t, "[exit code: 1]", f.run("x").Text)
+}
+
 func TestTimeoutInterrupts(t *testing.T) {
 	keep := func(c *Config) { c.OnTimeout = Interrupt }
 	t.Run("and keeps a shell that proves ready", func(t *testing.T) {

@@ -225,11 +225,15 @@ func (h *host) probe(ctx context.Context, b config.Backend) (string, error) {
 // confinement shows what keeps shells inside, by confining a program.
 func (c *checkup) confinement(ctx context.Context, h *host) {
 	mode := sandbox.Mode(h.cfg.Sandbox.Mode)
+	found, err := h.sandbox.Check(ctx)
 	if !mode.Confined() {
-		c.add("sandbox", limited, "%s: shells may do what their user may do", mode)
+		other := found.Provider + " could confine them"
+		if err != nil {
+			other = err.Error()
+		}
+		c.add("sandbox", limited, "%s: shells may do what their user may do; %s", mode, other)
 		return
 	}
-	found, err := h.sandbox.Check(ctx)
 	if !c.require("sandbox", err, "%s by %s", mode, found.Provider) {
 		return
 	}
