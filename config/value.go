@@ -37,10 +37,6 @@ func (k key) checkNumber(n int64) (any, string) {
 	return n, ""
 }
 
-func (k key) checkBoolean(b bool) (any, string) {
-	return b, ""
-}
-
 func (k key) checkText(s string) (any, string) {
 	if k.kind == choice {
 		if !slices.Contains(k.choices, s) {
@@ -103,8 +99,7 @@ func (k key) decode(node *yaml.Node) (any, *yaml.Node, string) {
 		if node.Kind != yaml.ScalarNode || node.ShortTag() != "!!bool" || node.Decode(&b) != nil {
 			return wrong(node)
 		}
-		value, problem := k.checkBoolean(b)
-		return value, node, problem
+		return b, node, ""
 	case texts:
 		if node.Kind != yaml.SequenceNode {
 			return wrong(node)

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"path/filepath"
@@ -115,6 +116,28 @@ func TestEnvironment(t *testing.T) {
 		environment([]string{"XDG_CACHE_HOME=/mine", "HOME=" + home}, "/t", "/bin/bash"))
 	assert.Equal(t, []string{"XDG_CACHE_HOME=/mine", "HOME=" + home, "TMPDIR=/t", "XDG_DATA_HOME=/t/.data"},
 		environment([]string{"XDG_CACHE_HOME=/mine", "HOME=" + home}, "/t", "/opt/pwsh-preview"), "it would not start")
+}
+
+// A private cache has what the user's own holds for the shell, and only where it
+// is private.
+func TestLendCache(t *testing.T) {
+	home := t.TempDir()
+	kept := filepath.Join(home, ".cache", "powershell")
+	require.NoError(t, os.MkdirAll(kept, 0o700))
+	for _, tt := range []struct {
+		program string
+		cache   string // of the environment; empty: the private one
+		lent    bool
+	}{{"/opt/pwsh", "", true}, {"/bin/bash", "", false}, {"/opt/pwsh", "/mine", false}} {
+		temp := t.TempDir()
+		env := []string{"HOME=" + home, "XDG_CACHE_HOME=" + cmp.Or(tt.cache, filepath.Join(temp, ".cache"))}
+		require.NoError(t, lendCache(env, temp, tt.program))
+		to, err := os.Readlink(filepath.Join(temp, ".cache", "powershell"))
+		assert.Equal(t, tt.lent, err == nil, "%+v", tt)
+		if tt.lent {
+			assert.Equal(t, kept, to)
+		}
+	}
 }
 
 func TestSeatbeltProfile(t *testing.T) {

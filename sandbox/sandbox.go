@@ -187,6 +187,9 @@ func (s *Sandbox) confine(chosen provider, p plan, spec backend.Spec) (backend.S
 	}
 	spec.Path = path
 	spec.Env = environment(spec.Env, p.temp, path)
+	if err := lendCache(spec.Env, p.temp, path); err != nil {
+		s.opts.Logger.Debug("a shell starts without its cache", "error", err)
+	}
 	spec.Remove = append(slices.Clone(spec.Remove), p.temp)
 	return chosen.wrap(p, spec)
 }
@@ -406,8 +409,27 @@ func environment(env []string, temp, program string) []string {
 	return out
 }
 
-// ownFolder is the folder in the user's data without which a program does not
-// start.
+// lendCache has a program find in its private cache what it kept at earlier starts,
+// which it may read and not change. PowerShell starts half a second later without.
+func lendCache(env []string, temp, program string) error {
+	own, cache, home := ownFolder(program), filepath.Join(temp, ".cache"), ""
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, "HOME="); ok {
+			home = value
+		}
+	}
+	kept := filepath.Join(home, ".cache", own)
+	if own == "" || !filepath.IsAbs(kept) || !exists(kept) || !slices.Contains(env, "XDG_CACHE_HOME="+cache) {
+		return nil
+	}
+	if err := os.Mkdir(cache, 0o700); err != nil {
+		return err
+	}
+	return os.Symlink(kept, filepath.Join(cache, own))
+}
+
+// ownFolder is a program's folder in the user's data, without which it does not
+// start, and in the user's cache.
 func ownFolder(program string) string {
 	if strings.HasPrefix(filepath.Base(program), "pwsh") {
 		return "powershell"

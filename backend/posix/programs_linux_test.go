@@ -183,7 +183,7 @@ func settle(t *testing.T, rows []classified, screens []*screen) {
 		}
 		if i++; i == len(rows) && time.Since(since) < steady {
 			i = 0
-			time.Sleep(tick)
+			time.Sleep(tick) // between two samples: the state has to last, and nothing tells of that
 		}
 	}
 }

@@ -269,9 +269,7 @@ func TestSupervisorScript(t *testing.T) {
 	}
 	for _, shell := range [][]string{{"sh"}, {"dash"}, {"bash"}, {"bash", "--posix"}, {"busybox", "sh"}} {
 		t.Run(strings.Join(shell, " "), func(t *testing.T) {
-			if _, err := exec.LookPath(shell[0]); err != nil {
-				t.Skipf("%s is not installed", shell[0]) // any of them stands for /bin/sh
-			}
+			requires(t, shell[0])
 			dir := t.TempDir()
 			folder := filepath.Join(dir, "one *;$(x) folder")
 			kept := filepath.Join(dir, "kept")

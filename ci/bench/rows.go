@@ -126,11 +126,9 @@ func measureStart(b *bench, sh *shell) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	var floorEnd, oursEnd []time.Duration
+	var floorEnd, oursEnd, otherEnd []time.Duration
 	answer := func(ends *[]time.Duration, args ...string) (time.Duration, error) {
 		cmd := exec.Command(args[0], args[1:]...)
-		// The floor confines nothing either.
-		cmd.Env = append(os.Environ(), "SHELLSTEAD_SANDBOX_MODE=danger-full-access")
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			return 0, err
@@ -155,13 +153,23 @@ func measureStart(b *bench, sh *shell) ([]row, error) {
 	floorTimes, oursTimes, err := pair(total, block,
 		func() (time.Duration, error) { return answer(&floorEnd, self, "floor-start", sh.name) },
 		func() (time.Duration, error) {
-			return answer(&oursEnd, program, "run", "--dialect", sh.name, "echo ready")
+			// The floor confines nothing either.
+			return answer(&oursEnd, program, "run", "--sandbox", "danger-full-access", "--dialect", sh.name, "echo ready")
+		})
+	if err != nil {
+		return nil, err
+	}
+	floorAgain, confinedTimes, err := pair(b.pick(total/2, total), block,
+		func() (time.Duration, error) { return answer(&otherEnd, self, "floor-start", sh.name) },
+		func() (time.Duration, error) {
+			return answer(&otherEnd, program, "run", "--dialect", sh.name, "echo ready")
 		})
 	if err != nil {
 		return nil, err
 	}
 	return []row{
 		timeRow("process start to first answer", floorTimes, oursTimes, limits),
+		timeRow("the same in the default sandbox mode, probe included", floorAgain, confinedTimes, bound{}),
 		timeRow("process start to its end, everything closed", floorEnd, oursEnd, bound{}),
 	}, nil
 }

@@ -43,8 +43,8 @@ func newSandbox(h *host) (*sandbox.Sandbox, error) {
 }
 
 // confine settles the mode of the agent's shells: what the command line says,
-// else what the session's log says, else the configuration. The log gets what it
-// does not hold yet.
+// else what the session's log says, else the configuration. The log gets what
+// somebody chose and it does not hold yet; a fork takes its parent's along.
 func (a *agent) confine(ctx context.Context, o sessionOptions) (err error) {
 	var stored []sandbox.Mode
 	if past := o.stored(); past != "" {
@@ -59,7 +59,12 @@ func (a *agent) confine(ctx context.Context, o sessionOptions) (err error) {
 	if err != nil {
 		return usageError("--sandbox: %v", err)
 	}
-	if o.fork == "" && len(stored) > 0 && stored[len(stored)-1] == mode {
+	own := stored
+	if o.fork != "" {
+		own = nil
+	}
+	chosen := o.sandbox != "" || len(stored) > 0
+	if !chosen || len(own) > 0 && own[len(own)-1] == mode {
 		return nil
 	}
 	return a.policy.Change(mode, a.owner, a.host.service, func() error {
